@@ -1,0 +1,47 @@
+# Helpers that declare the project's targets: a room, a test, a benchmark, a fuzzer.
+
+# Flags of every target of ours.
+add_library(ple_flags INTERFACE)
+target_compile_features(ple_flags INTERFACE cxx_std_20)
+target_compile_options(ple_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-fno-math-errno;-ffp-contract=off>
+  $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${PLE_WARNINGS_AS_ERRORS}>>:-Werror>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wthread-safety>)
+if(PLE_ASSERTIONS)
+  target_compile_definitions(ple_flags INTERFACE PLE_ASSERTIONS)
+endif()
+
+# ple_add_room(NAME SOURCES ... DEPENDS ...): the static library ple_NAME of src/NAME.
+function(ple_add_room name)
+  cmake_parse_arguments(room "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(ple_${name} STATIC ${room_SOURCES})
+  target_include_directories(ple_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(ple_${name} PRIVATE ple_flags PUBLIC ${room_DEPENDS})
+  set_target_properties(ple_${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LINKER_LANGUAGE CXX)
+endfunction()
+
+# ple_add_test(NAME SOURCES ... DEPENDS ... LABELS ...): a GoogleTest executable, or with a main of
+# its own. Exit code 77 is a skip and is reported as one.
+function(ple_add_test name)
+  cmake_parse_arguments(test "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT test_LABELS)
+    set(test_LABELS cpu)
+  endif()
+  add_executable(${name} ${test_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ple_flags ${test_DEPENDS} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE PLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" SKIP_RETURN_CODE 77)
+endfunction()
+
+# ple_add_bench(NAME SOURCES ... DEPENDS ...): a benchmark; CTest runs one tiny iteration of it.
+function(ple_add_bench name)
+  cmake_parse_arguments(bench "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${bench_SOURCES})
+  target_link_libraries(${name} PRIVATE ple_flags ${bench_DEPENDS})
+  add_test(NAME ${name}_smoke COMMAND ${name} --smoke)
+  set_tests_properties(${name}_smoke PROPERTIES LABELS "bench")
+endfunction()

@@ -1,0 +1,6 @@
+#ifndef PLEIADES_H
+#define PLEIADES_H
+#define PLE_VERSION_MAJOR 0
+#define PLE_VERSION_MINOR 1
+#define PLE_VERSION_PATCH 0
+#endif
