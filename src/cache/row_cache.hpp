@@ -1,0 +1,125 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/row_view.hpp"
+#include "base/status.hpp"
+#include "base/types.hpp"
+#include "table/row_source.hpp"
+
+namespace ple {
+
+class RowCache;
+
+// The memory that slots lie in. Host memory is written by the reading threads directly. Device
+// memory is not host-visible: rows land in pinned landing slots and are placed into their slots by
+// the backend (see StagedRows::placements).
+class SlotMemory {
+ public:
+  virtual ~SlotMemory() = default;
+  // The address of the first slot for the host, or nullptr when only the device sees the slots.
+  virtual std::byte* host_address() = 0;
+  // The same for the kernels.
+  virtual std::byte* kernel_address() = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+// Makes slot memory of a given size: for the arena and for each step's staging area.
+using SlotMemoryFactory = std::function<Result<std::unique_ptr<SlotMemory>>(std::size_t bytes)>;
+
+struct RowCacheOptions {
+  std::uint64_t cache_bytes =
+      0;                  // of the arena, rounded down to whole sets of 16 slots; 0 is valid
+  bool resident = false;  // the whole table in the arena, read at open
+  std::chrono::nanoseconds read_deadline = std::chrono::seconds(30);
+  SlotMemoryFactory slot_memory;     // where arena and staging lie
+  SlotMemoryFactory landing_memory;  // pinned host memory; only for device slot memory
+};
+
+// Row counters since the cache was opened; a snapshot, monotone.
+struct RowCacheMetrics {
+  std::uint64_t rows_asked = 0;     // ids staged, duplicates included
+  std::uint64_t rows_distinct = 0;  // summed over steps
+  std::uint64_t rows_hit = 0;       // distinct rows found in the arena (or on their way to it)
+  std::uint64_t rows_missed = 0;    // distinct rows read for a step
+  std::uint64_t rows_staged = 0;    // of those: that found no slot and went to staging
+  std::uint64_t rows_prefetched = 0;
+  std::uint64_t rows_evicted = 0;
+};
+
+// From landing slot landing_index (pinned) into slot.
+struct Placement {
+  std::uint32_t landing_index = 0;
+  SlotId slot = kZeroSlot;
+};
+
+// The rows of one step and one layer: its slots, its leases, its staging area, its reads in flight.
+// Owned by a step and reused from step to step. Not thread-safe; different objects are independent.
+class StagedRows {
+ public:
+  virtual ~StagedRows() = default;
+
+  // [ids] one slot for every id given to stage, duplicates included; kNoRow gives kZeroSlot.
+  // Addresses are stable for the life of the object when reserved with the largest step.
+  virtual std::span<const SlotId> slots() const = 0;
+
+  // What the kernels need to address the slots. Valid after wait (staging may grow in stage).
+  virtual RowView view() const = 0;
+
+  // Whether wait would return at once.
+  virtual bool ready() const = 0;
+
+  // Blocks until every row is in its slot (host memory) or landing slot (device memory). On failure
+  // the sentence names the row and file; slots() must not be used, release() is still due.
+  virtual Status wait() = 0;
+
+  // Device memory only, after wait: the rows this step, or a step whose reads it joined, must have
+  // placed before kernels run. placed() is called after the copy was enqueued on the backend's
+  // placement stream, in order.
+  virtual std::span<const Placement> placements() const = 0;
+  virtual const std::byte* landing() const = 0;
+
+  // Ends the lease: slots may be reused. Called when the device has passed the step's fence.
+  // Harmless when nothing is staged.
+  virtual void release() = 0;
+};
+
+// A bounded set-associative cache of encoded rows in front of a RowSource. Thread-safe: several
+// steps stage and release at the same time.
+//
+// Sets of 16 ways: one 64-byte line of row ids and one 64-byte line of 4-byte marks (lease epoch,
+// use bits, state) per set: 8 bytes of metadata a slot. A step leases every slot it uses by writing
+// its epoch into the mark; a slot may be overwritten only when its epoch has retired.
+class RowCache {
+ public:
+  static Result<std::unique_ptr<RowCache>> open(RowSource& source, RowCacheOptions options);
+  virtual ~RowCache() = default;
+
+  // Room for steps of up to ids_max ids; stage allocates nothing up to that size.
+  virtual Result<std::unique_ptr<StagedRows>> make_staged(std::size_t ids_max) = 0;
+
+  // Looks the ids up, leases their slots, starts reading what is missing, and returns without
+  // waiting. On failure nothing is leased.
+  virtual Status stage(std::span<const RowId> ids, StagedRows& staged) = 0;
+
+  // Starts reading rows that a later step will ask for into free or cold slots, without evicting a
+  // leased one, and returns at once; rows that find no place are dropped.
+  virtual Status prefetch(std::span<const RowId> ids) = 0;
+
+  // The ids in the arena, hottest first, at most count: to be saved and prefetched at next open.
+  virtual std::vector<RowId> hot_rows(std::size_t count) const = 0;
+
+  virtual RowCacheMetrics metrics() const = 0;
+  virtual std::uint32_t slot_count() const = 0;
+  // Leases not yet released; 0 when no step is staged.
+  virtual std::size_t leases_outstanding() const = 0;
+};
+
+}  // namespace ple
