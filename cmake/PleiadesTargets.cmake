@@ -11,6 +11,12 @@ if(PLE_ASSERTIONS)
   target_compile_definitions(ple_flags INTERFACE PLE_ASSERTIONS)
 endif()
 
+# What tools/check builds where it does not build everything.
+add_custom_target(ple_rooms)              # the library
+add_custom_target(ple_tests)              # tests that need no GPU
+add_custom_target(ple_concurrency_tests)  # label concurrency
+add_custom_target(ple_gpu_tests)          # label gpu
+
 # ple_add_room(NAME SOURCES ... DEPENDS ...): the static library ple_NAME of src/NAME.
 function(ple_add_room name)
   cmake_parse_arguments(room "" "" "SOURCES;DEPENDS" ${ARGN})
@@ -20,10 +26,12 @@ function(ple_add_room name)
   set_target_properties(ple_${name} PROPERTIES
     POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LINKER_LANGUAGE CXX)
+  add_dependencies(ple_rooms ple_${name})
 endfunction()
 
 # ple_add_test(NAME SOURCES ... DEPENDS ... LABELS ...): a GoogleTest executable, or with a main of
-# its own. Exit code 77 is a skip and is reported as one.
+# its own. Labels: cpu (the default) or gpu; also concurrency where threads meet (these run under
+# tsan), and slow. Exit code 77 is a skip and is reported as one.
 function(ple_add_test name)
   cmake_parse_arguments(test "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT test_LABELS)
@@ -31,10 +39,18 @@ function(ple_add_test name)
   endif()
   add_executable(${name} ${test_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
-  target_link_libraries(${name} PRIVATE ple_flags ${test_DEPENDS} GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ple_flags ${test_DEPENDS} ple_test_main GTest::gmock)
   target_compile_definitions(${name} PRIVATE PLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" SKIP_RETURN_CODE 77)
+  if("gpu" IN_LIST test_LABELS)
+    add_dependencies(ple_gpu_tests ${name})
+  else()
+    add_dependencies(ple_tests ${name})
+  endif()
+  if("concurrency" IN_LIST test_LABELS)
+    add_dependencies(ple_concurrency_tests ${name})
+  endif()
 endfunction()
 
 # ple_add_bench(NAME SOURCES ... DEPENDS ...): a benchmark; CTest runs one tiny iteration of it.
@@ -44,4 +60,21 @@ function(ple_add_bench name)
   target_link_libraries(${name} PRIVATE ple_flags ${bench_DEPENDS})
   add_test(NAME ${name}_smoke COMMAND ${name} --smoke)
   set_tests_properties(${name}_smoke PROPERTIES LABELS "bench")
+endfunction()
+
+# ple_add_fuzzer(NAME SOURCES ... DEPENDS ...): a libFuzzer target named *_fuzzer. In the fuzz preset
+# it is a fuzzer; elsewhere it is a test that replays the seeds in fuzz/corpus/NAME.
+function(ple_add_fuzzer name)
+  cmake_parse_arguments(fuzzer "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${fuzzer_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ple_flags ${fuzzer_DEPENDS})
+  if(PLE_BUILD_FUZZERS)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    return()
+  endif()
+  target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/fuzz/replay_main.cpp")
+  add_test(NAME ${name}_replay COMMAND ${name} "${PROJECT_SOURCE_DIR}/fuzz/corpus/${name}")
+  set_tests_properties(${name}_replay PROPERTIES LABELS "cpu;fuzz")
+  add_dependencies(ple_tests ${name})
 endfunction()
