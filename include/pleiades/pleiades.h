@@ -149,6 +149,22 @@ PLE_API ple_status ple_model_get_shard(const ple_model* model, int32_t layer, in
 PLE_API ple_status ple_model_row_ids(const ple_model* model, int32_t layer, const int32_t* tokens,
                                      int64_t token_count, uint32_t* row_ids);
 
+/* The numbers behind a layer's row ids, as checkpoints ship them; valid while the model is. A count
+ * is 0 where the family has none. */
+typedef struct ple_hash_constants {
+  uint32_t struct_bytes;
+  int32_t multiplier_count;
+  int32_t column_count;
+  int32_t reserved;
+  const int64_t* multipliers;    /* [multiplier_count], by look-back */
+  const int64_t* column_sizes;   /* [column_count]: row ids of column i are column_offsets[i] + */
+  const int64_t* column_offsets; /* [column_count]   [0, column_sizes[i]) */
+} ple_hash_constants;
+#define PLE_HASH_CONSTANTS_INIT {sizeof(ple_hash_constants), 0, 0, 0, NULL, NULL, NULL}
+
+PLE_API ple_status ple_model_get_constants(const ple_model* model, int32_t layer,
+                                           ple_hash_constants* constants);
+
 /* The map from token id to code that some families hash with (i32 [vocab_size]); refused when its
  * size or its number of codes is not the model's. Only for models opened without one. */
 PLE_API ple_status ple_model_set_token_map(ple_model* model, const int32_t* codes, int64_t count);

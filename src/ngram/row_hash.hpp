@@ -2,11 +2,19 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/status.hpp"
 #include "base/types.hpp"
 
 namespace ple {
+
+// The numbers behind a hash, as checkpoints ship them; empty where a family has none.
+struct HashConstants {
+  std::vector<std::int64_t> multipliers;     // by look-back
+  std::vector<std::int64_t> column_sizes;    // row ids of column i are column_offsets[i] +
+  std::vector<std::int64_t> column_offsets;  //   [0, column_sizes[i])
+};
 
 // Token ids to row ids, for one layer: a pure function of a token and the few before it. Every
 // family has one implementation. Immutable, so any number of threads may share one.
@@ -23,6 +31,8 @@ class RowHash {
   // bit). kNoRow where the family reads no row. Never allocates.
   virtual void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                        RowId* out) const = 0;
+
+  virtual HashConstants constants() const { return {}; }
 
   // Refuses ids outside [0, vocab_size), naming the first one and its index in tokens. kDeadToken
   // passes where the family has dead tokens.
