@@ -1,0 +1,178 @@
+#include "sequence/timeline.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "base/error.hpp"
+
+namespace ple {
+
+Timeline::Timeline(const TimelineOptions& options)
+    : options_(options), write_max_(options.window == 0 ? 0 : options.window + options.draft_max) {}
+
+std::int32_t Timeline::wrap(std::int64_t entry) const {
+  const std::int64_t length = ring_length();
+  return length == 0 ? 0 : static_cast<std::int32_t>((entry % length + length) % length);
+}
+
+std::size_t Timeline::tokens_needed(std::int64_t position) const {
+  const std::int64_t reach = std::int64_t{options_.lookback} + options_.window;
+  return static_cast<std::size_t>(std::min(position, reach));
+}
+
+std::int64_t Timeline::staged_end() const {
+  return position_ + static_cast<std::int64_t>(tokens_.size() - committed_count_);
+}
+
+std::span<const TokenId> Timeline::history() const {
+  const std::size_t count = std::min(tokens_.size(), static_cast<std::size_t>(options_.lookback));
+  return {tokens_.data() + tokens_.size() - count, count};
+}
+
+Result<StagedSpan> Timeline::stage(std::span<const TokenId> tokens) {
+  if (staged_count_ == kStagedMax) {
+    return error(StatusCode::wrong_state,
+                 "the sequence at position {} is in {} staged steps: commit or discard one first",
+                 position_, kStagedMax);
+  }
+  StagedSpan span;
+  span.ticket = next_ticket_++;
+  span.position = staged_end();
+  span.token_count = static_cast<std::int32_t>(tokens.size());
+  span.write_count = std::min(span.token_count, write_max_);
+  span.cursor =
+      staged_count_ == 0 ? cursor_ : wrap(std::int64_t{staged_[0].cursor} + staged_[0].write_count);
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  staged_[staged_count_++] = span;
+  return span;
+}
+
+Status Timeline::check_runnable(std::uint64_t ticket) const {
+  if (staged_count_ > 0 && staged_[0].ticket == ticket) return {};
+  if (staged_count_ > 1 && staged_[1].ticket == ticket) {
+    return error(
+        StatusCode::wrong_state,
+        "the sequence at position {} has an earlier step staged: run and commit that first",
+        position_);
+  }
+  return error(StatusCode::wrong_state,
+               "the sequence at position {} no longer has this step staged: an earlier one was "
+               "discarded",
+               position_);
+}
+
+Status Timeline::check_commit(std::uint64_t ticket, std::int32_t accepted) const {
+  PLE_TRY(check_runnable(ticket));
+  const std::int32_t count = staged_[0].token_count;
+  if (accepted < 0 || accepted > count) {
+    return error(StatusCode::invalid_argument, "accepted {} of {} staged tokens", accepted, count);
+  }
+  const std::int32_t rejected = count - accepted;
+  if (rejected > options_.draft_max) {
+    return error(StatusCode::invalid_argument, "{} of {} tokens rejected, beyond draft_max {}",
+                 rejected, count, options_.draft_max);
+  }
+  if (rejected > 0 && staged_count_ > 1) {
+    return error(StatusCode::wrong_state,
+                 "{} of {} tokens rejected while a later step is staged behind them", rejected,
+                 count);
+  }
+  return {};
+}
+
+Status Timeline::commit(std::uint64_t ticket, std::int32_t accepted) {
+  PLE_TRY(check_commit(ticket, accepted));
+  const StagedSpan span = staged_[0];
+  const std::int32_t rejected = span.token_count - accepted;
+  tokens_.resize(tokens_.size() - static_cast<std::size_t>(rejected));
+  committed_count_ += static_cast<std::size_t>(accepted);
+  position_ += accepted;
+  cursor_ = wrap(std::int64_t{span.cursor} + span.write_count - rejected);
+  const std::int32_t reached =
+      span.token_count > span.write_count ? span.write_count : ring_valid_ + span.write_count;
+  ring_valid_ = std::max(0, std::min(reached, ring_length()) - rejected);
+  staged_[0] = staged_[1];
+  --staged_count_;
+
+  // Old ids go when they are more than half of all, so that the cost is linear over all steps.
+  const auto kept =
+      static_cast<std::size_t>(options_.lookback + ring_length() + options_.draft_max);
+  if (committed_count_ > 2 * kept) {
+    const auto dropped = static_cast<std::ptrdiff_t>(committed_count_ - kept);
+    tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);
+    committed_count_ = kept;
+  }
+  return {};
+}
+
+void Timeline::discard(std::uint64_t ticket) {
+  if (staged_count_ > 0 && staged_[0].ticket == ticket) {
+    // It may have run, over the ring's oldest entries.
+    ring_valid_ = std::min(ring_valid_, ring_length() - staged_[0].write_count);
+    tokens_.resize(committed_count_);
+    staged_count_ = 0;
+  } else if (staged_count_ > 1 && staged_[1].ticket == ticket) {
+    tokens_.resize(tokens_.size() - static_cast<std::size_t>(staged_[1].token_count));
+    staged_count_ = 1;
+  }
+}
+
+Status Timeline::rewind(std::int64_t position) {
+  if (staged_count_ > 0) {
+    return error(StatusCode::wrong_state, "rewind to position {} while a step is staged", position);
+  }
+  if (position < 0 || position > position_) {
+    return error(StatusCode::invalid_argument, "rewind to position {} of a sequence at {}",
+                 position, position_);
+  }
+  const std::int64_t back = position_ - position;
+  const std::int64_t ids_left = static_cast<std::int64_t>(committed_count_) - back;
+  const std::int64_t ring_left = ring_valid_ - back;
+  if (position == 0) {
+    tokens_.clear();
+    ring_valid_ = 0;
+  } else if (ids_left < static_cast<std::int64_t>(tokens_needed(position)) ||
+             (options_.window > 0 &&
+              ring_left < std::min<std::int64_t>(position, options_.window))) {
+    return error(StatusCode::invalid_argument,
+                 "rewind from position {} to {}: the sequence does not hold its past that far back "
+                 "(draft_max {})",
+                 position_, position, options_.draft_max);
+  } else {
+    tokens_.resize(static_cast<std::size_t>(ids_left));
+    ring_valid_ = static_cast<std::int32_t>(std::max<std::int64_t>(ring_left, 0));
+  }
+  committed_count_ = tokens_.size();
+  cursor_ = wrap(cursor_ - back);
+  position_ = position;
+  return {};
+}
+
+std::span<const TokenId> Timeline::recent_tokens() const {
+  const std::size_t count = tokens_needed(position_);
+  return {tokens_.data() + committed_count_ - count, count};
+}
+
+std::int32_t Timeline::ring_entry(std::int32_t back) const {
+  PLE_ASSERT(back >= 1);
+  PLE_ASSERT(back <= ring_valid_);
+  return wrap(std::int64_t{cursor_} - back);
+}
+
+Status Timeline::restore(std::int64_t position, std::span<const TokenId> recent_tokens) {
+  if (staged_count_ > 0) {
+    return error(StatusCode::wrong_state, "restore while a step of the sequence is staged");
+  }
+  if (position < 0 || recent_tokens.size() != tokens_needed(position)) {
+    return error(StatusCode::corrupt, "a state at position {} with {} token ids", position,
+                 recent_tokens.size());
+  }
+  tokens_.assign(recent_tokens.begin(), recent_tokens.end());
+  committed_count_ = tokens_.size();
+  position_ = position;
+  cursor_ = options_.window;
+  ring_valid_ = static_cast<std::int32_t>(std::min<std::int64_t>(position, options_.window));
+  return {};
+}
+
+}  // namespace ple
