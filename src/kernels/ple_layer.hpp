@@ -70,4 +70,50 @@ struct PleSpan {
   std::int32_t write_count = 0;
 };
 
+// The layer's vectors as a checkpoint stores them, bf16 bits.
+struct PleVectors {
+  const std::uint16_t* norm_key = nullptr;    // [stream_count, hidden], zero-centred
+  const std::uint16_t* norm_query = nullptr;  // [stream_count, hidden], zero-centred
+  const std::uint16_t* norm_conv = nullptr;   // [stream_count, hidden], zero-centred
+  const std::uint16_t* conv = nullptr;        // [stream_count, hidden, tap_count]
+};
+
+// What a step writes: the highway with the layer added, or only what the layer adds.
+enum class OutputMode : std::int32_t { update = 0, delta = 1 };
+
+// One step through the layer: reads the highway, writes output and updates the rings of its spans.
+// Spans stand in the order of their tokens and do not overlap; a token of no span is not written
+// (its rows are still read: kZeroSlot). All pointers are those of the device that runs the step.
+struct PleLayerArgs {
+  PleShape shape;
+  Arithmetic arithmetic = Arithmetic::float32;
+  HighwayType highway_type = HighwayType::f32;
+  OutputMode output_mode = OutputMode::update;
+  RowView rows;
+  const SlotId* slots = nullptr;   // [token_count, column_count]
+  const void* highway = nullptr;   // [token_count, stream_count, hidden]
+  void* output = nullptr;          // the same shape and type; may be the highway itself
+  const PleSpan* spans = nullptr;  // [span_count]
+  std::byte* scratch = nullptr;    // 64-byte aligned; the bytes are asked of the backend
+  std::int32_t span_count = 0;
+  std::int32_t token_count = 0;
+  std::int32_t ring_length = 0;  // of every span's ring
+};
+
+// Rebuilds ring entries from their rows and gates, as a compact snapshot keeps them: v is the value
+// product of the rows, q follows from v and gamma, with the same bits as in the step that first
+// made them. Writes the entries entry_begin .. entry_begin + entry_count - 1 (mod ring_length).
+struct PleRebuildArgs {
+  PleShape shape;
+  Arithmetic arithmetic = Arithmetic::float32;
+  RowView rows;
+  const SlotId* slots = nullptr;  // [entry_count, column_count]
+  const float* gamma = nullptr;   // [entry_count, stream_count]
+  std::byte* ring = nullptr;
+  std::byte* scratch = nullptr;  // 64-byte aligned; the bytes are asked of the backend
+  std::int32_t ring_length = 0;
+  std::int32_t entry_begin = 0;
+  std::int32_t entry_count = 0;
+};
+
 }  // namespace ple::kernels
