@@ -342,7 +342,9 @@ typedef struct ple_metrics {
   ple_quantiles wait;      /* waiting for rows, one step */
   ple_quantiles run;       /* one call of ple_step_run, host time */
 } ple_metrics;
-#define PLE_METRICS_INIT {sizeof(ple_metrics)}
+#define PLE_METRICS_INIT                                                          \
+  {sizeof(ple_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0}, {0, 0, 0, 0}, \
+   {0, 0, 0, 0}, {0, 0, 0, 0}}
 
 PLE_API ple_status ple_engine_get_metrics(const ple_engine* engine, ple_metrics* metrics);
 
@@ -477,7 +479,7 @@ typedef struct ple_verify_report {
   uint64_t sample_rows;      /* read through a cache and directly, and compared */
   uint64_t sample_mismatches;
 } ple_verify_report;
-#define PLE_VERIFY_REPORT_INIT {sizeof(ple_verify_report)}
+#define PLE_VERIFY_REPORT_INIT {sizeof(ple_verify_report), 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Reads every row of every layer once: all values finite, checksums (where present) right, and a
  * sample equal through a small cache and directly. A bad row is reported, not an error. */
@@ -496,7 +498,8 @@ typedef struct ple_io_measurement {
   double bytes_per_s;
   ple_quantiles read;
 } ple_io_measurement;
-#define PLE_IO_MEASUREMENT_INIT {sizeof(ple_io_measurement)}
+#define PLE_IO_MEASUREMENT_INIT \
+  {sizeof(ple_io_measurement), PLE_IO_AUTO, 0, 0, 0, 0, {0, 0, 0, 0}}
 
 /* Distinct random rows of a layer's table, read as a step reads them, for about `seconds`. */
 PLE_API ple_status ple_measure_io(const ple_model* model, int32_t layer,
@@ -514,7 +517,7 @@ typedef struct ple_cache_measurement {
   double two_thread_scale;
   double bytes_per_slot;
 } ple_cache_measurement;
-#define PLE_CACHE_MEASUREMENT_INIT {sizeof(ple_cache_measurement)}
+#define PLE_CACHE_MEASUREMENT_INIT {sizeof(ple_cache_measurement), 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* The hit path on an arena of arena_bytes filled with made-up rows. */
 PLE_API ple_status ple_measure_cache(uint64_t arena_bytes, ple_cache_measurement* measurement);
