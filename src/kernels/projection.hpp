@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/aligned_buffer.hpp"
+#include "base/status.hpp"
+#include "base/thread_pool.hpp"
+
+// Products Y = X . W^T with bf16 weights and f32 sums on the CPU. The sum of an output runs over k
+// in one order, whatever the other tokens, the threads and the processor are: for each pair of
+// elements first the odd, then the even one is added with one rounding each. The bits of a token's
+// outputs therefore never depend on the batch around it.
+
+namespace ple::kernels {
+
+// A weight matrix in the order in which the products read it. The rows form groups of equal size
+// (the streams of a layer, say); each group is cut into panels of kPanelRows rows, the last one
+// padded with zeros. A panel holds, for each pair of elements of k, that pair of all its rows.
+class PackedMatrix {
+ public:
+  static constexpr std::int32_t kPanelRows = 64;
+
+  struct Shape {
+    std::int32_t group_count = 1;
+    std::int32_t group_rows = 0;
+    std::int32_t inner_count = 0;  // length of k
+  };
+
+  // All zero.
+  static Result<PackedMatrix> allocate(const Shape& shape);
+
+  PackedMatrix() = default;
+
+  // Packs rows [row_begin, row_begin + row_count) of the matrix from row-major bf16 bits, so that a
+  // loader holds a few rows at a time. Blocks that share no panel may be packed by several threads.
+  Status pack_rows(std::int64_t row_begin, std::int64_t row_count, const std::uint16_t* rows);
+
+  const Shape& shape() const { return shape_; }
+  std::int64_t row_count() const { return std::int64_t{shape_.group_count} * shape_.group_rows; }
+  std::int32_t pair_count() const { return (shape_.inner_count + 1) / 2; }
+  std::int32_t group_panel_count() const {
+    return (shape_.group_rows + kPanelRows - 1) / kPanelRows;
+  }
+  std::int32_t panel_count() const { return shape_.group_count * group_panel_count(); }
+
+  // Rows of a panel that are not padding.
+  std::int32_t panel_rows(std::int32_t panel_index) const {
+    const std::int32_t row = panel_index % group_panel_count() * kPanelRows;
+    return shape_.group_rows - row < kPanelRows ? shape_.group_rows - row : kPanelRows;
+  }
+
+  // [pair_count, kPanelRows, 2] bf16 bits.
+  const std::uint16_t* panel(std::int32_t panel_index) const {
+    return data_.as<std::uint16_t>() + panel_index * panel_length();
+  }
+
+ private:
+  std::int64_t panel_length() const { return std::int64_t{pair_count()} * kPanelRows * 2; }
+
+  AlignedBuffer data_;
+  Shape shape_;
+};
+
+// Activations of a product: rows of pair_count pairs, the last one padded with zero when k is odd.
+template <class Element>
+struct Activations {
+  const Element* data = nullptr;  // [token_count, stride]
+  std::int64_t stride = 0;        // in elements, even
+  std::int32_t token_count = 0;
+};
+
+// One panel of a product: product[t * kPanelRows + r] of every token t and row r of the panel.
+void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
+                   const Activations<std::uint16_t>& x, float* product);
+void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
+                   const Activations<float>& x, float* product);
+
+// The whole product: y [token_count, row_count] f32.
+void project(const PackedMatrix& matrix, const Activations<std::uint16_t>& x, float* y,
+             ThreadPool& pool);
+void project(const PackedMatrix& matrix, const Activations<float>& x, float* y, ThreadPool& pool);
+
+// What runs the bf16 products on this processor, for reports: "AVX512_BF16", "AVX2", ...
+const char* projection_target();
+
+}  // namespace ple::kernels

@@ -1,0 +1,207 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/projection_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "kernels/projection.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "kernels/projection_avx512bf16_cpu.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace ple::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kPanelRows = PackedMatrix::kPanelRows;
+using F32 = hn::CappedTag<float, kPanelRows>;
+using U32 = hn::RebindToUnsigned<F32>;
+using Vector = hn::Vec<F32>;
+
+// The even and the odd element of a pair, as f32.
+struct PairValues {
+  Vector even, odd;
+};
+
+HWY_INLINE PairValues split_pairs(hn::Vec<U32> pairs) {
+  const F32 f32;
+  return {hn::BitCast(f32, hn::ShiftLeft<16>(pairs)),
+          hn::BitCast(f32, hn::And(pairs, hn::Set(U32(), 0xFFFF0000U)))};
+}
+
+HWY_INLINE PairValues broadcast_pair(const std::uint16_t* from) {
+  std::uint32_t pair;
+  std::memcpy(&pair, from, sizeof(pair));
+  return split_pairs(hn::Set(U32(), pair));
+}
+
+HWY_INLINE PairValues broadcast_pair(const float* from) {
+  const F32 f32;
+  return {hn::Set(f32, from[0]), hn::Set(f32, from[1])};
+}
+
+// kVectors vectors of rows by kTokens tokens of a panel.
+template <int kVectors, int kTokens, class Element>
+HWY_NOINLINE void tile_product(const std::uint16_t* panel, std::int32_t pair_count,
+                               const Element* x, std::int64_t x_stride, float* product) {
+  const F32 f32;
+  const int lanes = static_cast<int>(hn::Lanes(f32));
+  Vector sum[kTokens][kVectors];
+  for (int t = 0; t < kTokens; ++t) {
+    for (int v = 0; v < kVectors; ++v) sum[t][v] = hn::Zero(f32);
+  }
+  for (std::int32_t pair = 0; pair < pair_count; ++pair) {
+    const auto* pairs =
+        reinterpret_cast<const std::uint32_t*>(panel) + std::int64_t{pair} * kPanelRows;
+    PairValues w[kVectors];
+    for (int v = 0; v < kVectors; ++v) w[v] = split_pairs(hn::LoadU(U32(), pairs + v * lanes));
+    for (int t = 0; t < kTokens; ++t) {
+      const PairValues x_pair = broadcast_pair(x + t * x_stride + std::int64_t{pair} * 2);
+      for (int v = 0; v < kVectors; ++v) {
+        sum[t][v] = hn::MulAdd(w[v].odd, x_pair.odd, sum[t][v]);
+        sum[t][v] = hn::MulAdd(w[v].even, x_pair.even, sum[t][v]);
+      }
+    }
+  }
+  for (int t = 0; t < kTokens; ++t) {
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(sum[t][v], f32, product + t * kPanelRows + v * lanes);
+    }
+  }
+}
+
+template <class Element>
+void panel_product(const std::uint16_t* panel, std::int32_t pair_count, const Element* x,
+                   std::int64_t x_stride, std::int32_t token_count, float* product) {
+  // With 16 registers 2 x 4 sums fit, with 32 twice as many.
+  constexpr int kVectors = HWY_MAX_BYTES >= 64 ? 4 : 2;
+  constexpr int kTokens = 4;
+  const int step = kVectors * static_cast<int>(hn::Lanes(F32()));
+  for (int row = 0; row < kPanelRows; row += step) {
+    std::int32_t token = 0;
+    for (; token + kTokens <= token_count; token += kTokens) {
+      tile_product<kVectors, kTokens>(panel + row * 2, pair_count, x + token * x_stride, x_stride,
+                                      product + std::int64_t{token} * kPanelRows + row);
+    }
+    for (; token < token_count; ++token) {
+      tile_product<kVectors, 1>(panel + row * 2, pair_count, x + token * x_stride, x_stride,
+                                product + std::int64_t{token} * kPanelRows + row);
+    }
+  }
+}
+
+void panel_product_bf16(const std::uint16_t* panel, std::int32_t pair_count, const std::uint16_t* x,
+                        std::int64_t x_stride, std::int32_t token_count, float* product) {
+  panel_product(panel, pair_count, x, x_stride, token_count, product);
+}
+
+void panel_product_f32(const std::uint16_t* panel, std::int32_t pair_count, const float* x,
+                       std::int64_t x_stride, std::int32_t token_count, float* product) {
+  panel_product(panel, pair_count, x, x_stride, token_count, product);
+}
+
+const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace ple::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ple::kernels {
+
+HWY_EXPORT(panel_product_bf16);
+HWY_EXPORT(panel_product_f32);
+HWY_EXPORT(target_name);
+
+Result<PackedMatrix> PackedMatrix::allocate(const Shape& shape) {
+  if (shape.group_count < 1 || shape.group_rows < 1 || shape.inner_count < 1) {
+    return error(StatusCode::invalid_argument, "a matrix of {} x {} rows of {} elements",
+                 shape.group_count, shape.group_rows, shape.inner_count);
+  }
+  PackedMatrix matrix;
+  matrix.shape_ = shape;
+  const std::int64_t bytes = matrix.panel_count() * matrix.panel_length() * 2;
+  PLE_TRY_ASSIGN(matrix.data_, AlignedBuffer::allocate(static_cast<std::size_t>(bytes)));
+  return matrix;
+}
+
+Status PackedMatrix::pack_rows(std::int64_t row_begin, std::int64_t row_count_,
+                               const std::uint16_t* rows) {
+  if (row_begin < 0 || row_count_ < 0 || row_begin > row_count() - row_count_) {
+    return error(StatusCode::invalid_argument, "rows {} to {} of a matrix of {} rows", row_begin,
+                 row_begin + row_count_, row_count());
+  }
+  for (std::int64_t i = 0; i < row_count_; ++i) {
+    const std::int64_t row = row_begin + i;
+    const std::int64_t group = row / shape_.group_rows;
+    const std::int64_t group_row = row % shape_.group_rows;
+    const std::int64_t panel_index = group * group_panel_count() + group_row / kPanelRows;
+    std::uint16_t* to =
+        data_.as<std::uint16_t>() + panel_index * panel_length() + group_row % kPanelRows * 2;
+    const std::uint16_t* from = rows + i * shape_.inner_count;
+    for (std::int32_t k = 0; k < shape_.inner_count; ++k) {
+      to[std::int64_t{k / 2} * kPanelRows * 2 + k % 2] = from[k];
+    }
+  }
+  return {};
+}
+
+void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
+                   const Activations<std::uint16_t>& x, float* product) {
+  static const PanelProductBf16 native = panel_product_avx512bf16();
+  const PanelProductBf16 kernel =
+      native != nullptr ? native : HWY_DYNAMIC_DISPATCH(panel_product_bf16);
+  kernel(matrix.panel(panel_index), matrix.pair_count(), x.data, x.stride, x.token_count, product);
+}
+
+void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
+                   const Activations<float>& x, float* product) {
+  HWY_DYNAMIC_DISPATCH(panel_product_f32)
+  (matrix.panel(panel_index), matrix.pair_count(), x.data, x.stride, x.token_count, product);
+}
+
+namespace {
+
+template <class Element>
+void project_any(const PackedMatrix& matrix, const Activations<Element>& x, float* y,
+                 ThreadPool& pool) {
+  constexpr std::int32_t kTileTokens = 48;
+  pool.parallel_for(matrix.panel_count(), [&](std::int64_t index) {
+    const auto panel_index = static_cast<std::int32_t>(index);
+    const std::int64_t row =
+        std::int64_t{panel_index / matrix.group_panel_count()} * matrix.shape().group_rows +
+        panel_index % matrix.group_panel_count() * PackedMatrix::kPanelRows;
+    alignas(64) float product[kTileTokens * PackedMatrix::kPanelRows];
+    for (std::int32_t token = 0; token < x.token_count; token += kTileTokens) {
+      const std::int32_t tokens = std::min(kTileTokens, x.token_count - token);
+      project_panel(matrix, panel_index, {x.data + token * x.stride, x.stride, tokens}, product);
+      for (std::int32_t t = 0; t < tokens; ++t) {
+        std::copy_n(product + t * PackedMatrix::kPanelRows, matrix.panel_rows(panel_index),
+                    y + (token + t) * matrix.row_count() + row);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void project(const PackedMatrix& matrix, const Activations<std::uint16_t>& x, float* y,
+             ThreadPool& pool) {
+  project_any(matrix, x, y, pool);
+}
+
+void project(const PackedMatrix& matrix, const Activations<float>& x, float* y, ThreadPool& pool) {
+  project_any(matrix, x, y, pool);
+}
+
+const char* projection_target() {
+  return panel_product_avx512bf16() != nullptr ? "AVX512_BF16"
+                                               : HWY_DYNAMIC_DISPATCH(target_name)();
+}
+
+}  // namespace ple::kernels
+#endif  // HWY_ONCE
