@@ -31,7 +31,8 @@ endfunction()
 
 # ple_add_test(NAME SOURCES ... DEPENDS ... LABELS ...): a GoogleTest executable, or with a main of
 # its own. Labels: cpu (the default) or gpu; also concurrency where threads meet (these run under
-# tsan), and slow. Exit code 77 is a skip and is reported as one.
+# tsan), and slow. Exit code 77 is a skip and is reported as one. Tests run in the root of the
+# tree, so that they can be carried to another machine and find PLE_TEST_DATA there.
 function(ple_add_test name)
   cmake_parse_arguments(test "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT test_LABELS)
@@ -40,8 +41,8 @@ function(ple_add_test name)
   add_executable(${name} ${test_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ple_flags ${test_DEPENDS} ple_test_main GTest::gmock)
-  target_compile_definitions(${name} PRIVATE PLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  add_test(NAME ${name} COMMAND ${name})
+  target_compile_definitions(${name} PRIVATE PLE_TEST_DATA="tests/data")
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" SKIP_RETURN_CODE 77)
   if("gpu" IN_LIST test_LABELS)
     add_dependencies(ple_gpu_tests ${name})
