@@ -1,0 +1,69 @@
+#include "engine/weights.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "io/unique_fd.hpp"
+
+namespace ple {
+
+Status read_tensor(const ModelSpec& model, const TensorRef& tensor, std::uint64_t begin,
+                   std::span<std::byte> out) {
+  if (begin > tensor.bytes || out.size() > tensor.bytes - begin) {
+    return error(StatusCode::internal, "tensor '{}': bytes {} + {} beyond its {}", tensor.name,
+                 begin, out.size(), tensor.bytes);
+  }
+  if (tensor.data != nullptr) {
+    std::memcpy(out.data(), tensor.data + begin, out.size());
+    return {};
+  }
+  const std::string& path = model.files[tensor.file_index].path;
+  PLE_TRY_ASSIGN(const UniqueFd file, UniqueFd::open_readonly(path));
+  std::uint64_t offset = tensor.offset + begin;
+  while (!out.empty()) {
+    const ssize_t got = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      return error(StatusCode::io_error, "file '{}': tensor '{}': {} bytes at offset {}: {}", path,
+                   tensor.name, out.size(), offset,
+                   got == 0 ? "the file has become shorter" : std::strerror(errno));
+    }
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
+Result<std::vector<std::uint16_t>> read_bf16(const ModelSpec& model, const TensorRef& tensor) {
+  std::vector<std::uint16_t> values(tensor.bytes / sizeof(std::uint16_t));
+  PLE_TRY(read_tensor(model, tensor, 0, std::as_writable_bytes(std::span(values))));
+  return values;
+}
+
+Status for_each_row_block(
+    const ModelSpec& model, const TensorRef& tensor,
+    const std::function<Status(std::int64_t, std::int64_t, const std::uint16_t*)>& take) {
+  constexpr std::uint64_t kBlockBytes = std::uint64_t{4} << 20;
+  constexpr std::int64_t kRowsMultiple = 64;  // whole panels of the packed layouts
+  const std::int64_t row_count = tensor.shape.front();
+  const std::uint64_t row_bytes = tensor.bytes / static_cast<std::uint64_t>(row_count);
+  const std::int64_t block_rows = std::max<std::int64_t>(
+      kRowsMultiple,
+      static_cast<std::int64_t>(kBlockBytes / row_bytes) / kRowsMultiple * kRowsMultiple);
+  std::vector<std::uint16_t> rows(static_cast<std::size_t>(std::min(block_rows, row_count)) *
+                                  row_bytes / sizeof(std::uint16_t));
+  for (std::int64_t begin = 0; begin < row_count; begin += block_rows) {
+    const std::int64_t count = std::min(block_rows, row_count - begin);
+    const auto bytes = static_cast<std::size_t>(count) * row_bytes;
+    PLE_TRY(read_tensor(model, tensor, static_cast<std::uint64_t>(begin) * row_bytes,
+                        std::as_writable_bytes(std::span(rows)).first(bytes)));
+    PLE_TRY(take(begin, count, rows.data()));
+  }
+  return {};
+}
+
+}  // namespace ple
