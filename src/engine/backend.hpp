@@ -16,7 +16,7 @@ namespace ple {
 struct LayerOptions {
   kernels::Arithmetic arithmetic = kernels::Arithmetic::float32;
   Projection projection = Projection::automatic;
-  std::int32_t draft_max = 0;
+  std::int32_t ring_length = 0;  // positions of carried state; 0 without
 };
 
 // A device that an engine runs on: its memory and the layers' operators.
@@ -37,6 +37,9 @@ class Backend {
   virtual Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
                                                     const LayerOptions& options) = 0;
 };
+
+// Positions of float state that a layer carries.
+std::int32_t carried_window(const LayerSpec& layer);
 
 // thread_count 0: all processors of this process.
 Result<std::unique_ptr<Backend>> make_cpu_backend(std::int32_t thread_count);

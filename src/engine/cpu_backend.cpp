@@ -25,7 +25,8 @@ class HostMemory : public SlotMemory {
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(std::unique_ptr<ThreadPool> pool)
-      : pool_(std::move(pool)), device_name_(fmt::format("cpu ({})", kernels::projection_target())) {}
+      : pool_(std::move(pool)),
+        device_name_(fmt::format("cpu ({})", kernels::projection_target())) {}
 
   const std::string& device_name() const override { return device_name_; }
   std::int32_t thread_count() const override { return pool_->thread_count(); }

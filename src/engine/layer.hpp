@@ -62,8 +62,11 @@ class Layer {
 
   const LayerTraits& traits() const { return traits_; }
 
-  virtual Result<std::unique_ptr<LayerWorkspace>> make_workspace(std::int32_t tokens_max,
-                                                                 std::int32_t sequences_max) const = 0;
+  virtual Result<std::unique_ptr<LayerWorkspace>> make_workspace(
+      std::int32_t tokens_max, std::int32_t sequences_max) const = 0;
+
+  // Memory of a workspace for that many tokens.
+  virtual std::int64_t workspace_bytes(std::int64_t token_count) const = 0;
 
   virtual Status run(LayerWorkspace& workspace, const LayerRun& run) const = 0;
 

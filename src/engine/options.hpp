@@ -27,7 +27,7 @@ struct EngineOptions {
   std::int32_t thread_count = 0;
   std::int32_t draft_max = 0;
   std::vector<std::int32_t> layers;  // empty: all
-  ReaderOptions reader;
+  BlockReaderOptions reader;
   std::int64_t read_deadline_ms = 30'000;
   std::string warm_start;  // empty: none
   LogSink log;

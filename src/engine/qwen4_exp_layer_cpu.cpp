@@ -21,7 +21,6 @@ class Workspace : public LayerWorkspace {
  public:
   AlignedBuffer scratch;
   std::vector<PleSpan> spans;
-  std::int32_t tokens_max = 0;
 };
 
 class Qwen4ExpLayerCpu : public Layer {
@@ -30,7 +29,7 @@ class Qwen4ExpLayerCpu : public Layer {
                    kernels::PleWeightsCpu weights, ThreadPool& pool)
       : shape_(shape),
         arithmetic_(options.arithmetic),
-        ring_length_(2 * shape.window() + options.draft_max),
+        ring_length_(options.ring_length),
         weights_(std::move(weights)),
         pool_(pool) {
     const std::int64_t highway = std::int64_t{shape.stream_count} * shape.hidden;
@@ -45,14 +44,17 @@ class Qwen4ExpLayerCpu : public Layer {
                           static_cast<std::uint64_t>(highway * (3 + shape.tap_count)) * 2;
   }
 
+  std::int64_t workspace_bytes(std::int64_t token_count) const override {
+    return static_cast<std::int64_t>(kernels::ple_layer_scratch_bytes_cpu(
+        shape_, arithmetic_, static_cast<std::int32_t>(token_count)));
+  }
+
   Result<std::unique_ptr<LayerWorkspace>> make_workspace(
       std::int32_t tokens_max, std::int32_t sequences_max) const override {
     auto workspace = std::make_unique<Workspace>();
     PLE_TRY_ASSIGN(workspace->scratch,
-                   AlignedBuffer::allocate(
-                       kernels::ple_layer_scratch_bytes_cpu(shape_, arithmetic_, tokens_max)));
+                   AlignedBuffer::allocate(static_cast<std::size_t>(workspace_bytes(tokens_max))));
     workspace->spans.reserve(static_cast<std::size_t>(sequences_max));
-    workspace->tokens_max = tokens_max;
     return std::unique_ptr<LayerWorkspace>(std::move(workspace));
   }
 
@@ -70,8 +72,8 @@ class Qwen4ExpLayerCpu : public Layer {
     kernels::PleLayerArgs args;
     args.shape = shape_;
     args.arithmetic = arithmetic_;
-    args.highway_type = run.element == Element::f32 ? kernels::HighwayType::f32
-                                                    : kernels::HighwayType::bf16;
+    args.highway_type =
+        run.element == Element::f32 ? kernels::HighwayType::f32 : kernels::HighwayType::bf16;
     args.output_mode = run.mode;
     args.rows = run.rows;
     args.slots = run.slots.data();
@@ -144,8 +146,8 @@ class Qwen4ExpLayerCpu : public Layer {
                  const SnapshotLayer& saved, const RowView& rows,
                  std::span<const SlotId> slots) const {
     PLE_TRY_ASSIGN(AlignedBuffer scratch,
-                   AlignedBuffer::allocate(kernels::ple_rebuild_scratch_bytes_cpu(
-                       shape_, arithmetic_, entry_count)));
+                   AlignedBuffer::allocate(
+                       kernels::ple_rebuild_scratch_bytes_cpu(shape_, arithmetic_, entry_count)));
     kernels::PleRebuildArgs args;
     args.shape = shape_;
     args.arithmetic = arithmetic_;

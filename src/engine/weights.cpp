@@ -51,9 +51,9 @@ Status for_each_row_block(
   constexpr std::int64_t kRowsMultiple = 64;  // whole panels of the packed layouts
   const std::int64_t row_count = tensor.shape.front();
   const std::uint64_t row_bytes = tensor.bytes / static_cast<std::uint64_t>(row_count);
-  const std::int64_t block_rows = std::max<std::int64_t>(
-      kRowsMultiple,
-      static_cast<std::int64_t>(kBlockBytes / row_bytes) / kRowsMultiple * kRowsMultiple);
+  const std::int64_t block_rows =
+      std::max<std::int64_t>(kRowsMultiple, static_cast<std::int64_t>(kBlockBytes / row_bytes) /
+                                                kRowsMultiple * kRowsMultiple);
   std::vector<std::uint16_t> rows(static_cast<std::size_t>(std::min(block_rows, row_count)) *
                                   row_bytes / sizeof(std::uint16_t));
   for (std::int64_t begin = 0; begin < row_count; begin += block_rows) {

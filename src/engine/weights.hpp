@@ -20,9 +20,8 @@ Result<std::vector<std::uint16_t>> read_bf16(const ModelSpec& model, const Tenso
 
 // Calls take(row_begin, row_count, rows) over the rows of a bf16 matrix in blocks of a few MB, so
 // that weights are packed without being held twice.
-Status for_each_row_block(
-    const ModelSpec& model, const TensorRef& tensor,
-    const std::function<Status(std::int64_t row_begin, std::int64_t row_count,
-                               const std::uint16_t* rows)>& take);
+Status for_each_row_block(const ModelSpec& model, const TensorRef& tensor,
+                          const std::function<Status(std::int64_t row_begin, std::int64_t row_count,
+                                                     const std::uint16_t* rows)>& take);
 
 }  // namespace ple

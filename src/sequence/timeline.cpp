@@ -105,10 +105,10 @@ Status Timeline::commit(std::uint64_t ticket, std::int32_t accepted) {
   return {};
 }
 
-void Timeline::discard(std::uint64_t ticket) {
+void Timeline::discard(std::uint64_t ticket, bool ran) {
   if (staged_count_ > 0 && staged_[0].ticket == ticket) {
-    // It may have run, over the ring's oldest entries.
-    ring_valid_ = std::min(ring_valid_, ring_length() - staged_[0].write_count);
+    // It ran over the ring's oldest entries.
+    if (ran) ring_valid_ = std::min(ring_valid_, ring_length() - staged_[0].write_count);
     tokens_.resize(committed_count_);
     staged_count_ = 0;
   } else if (staged_count_ > 1 && staged_[1].ticket == ticket) {

@@ -61,8 +61,9 @@ class Timeline {
   // is refused, and rejecting any while another stretch is staged behind them.
   Status commit(std::uint64_t ticket, std::int32_t accepted);
 
-  // Forgets the stretch and any staged behind it. Harmless when it is not staged.
-  void discard(std::uint64_t ticket);
+  // Forgets the stretch and any staged behind it; ran says whether it may have written the ring.
+  // Harmless when it is not staged.
+  void discard(std::uint64_t ticket, bool ran);
 
   // Moves back. Position 0 is always possible.
   Status rewind(std::int64_t position);

@@ -1,0 +1,213 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "engine/warm_start.hpp"
+#include "table/memory_table.hpp"
+#include "table/table.hpp"
+
+namespace ple {
+
+namespace {
+
+std::uint64_t table_bytes(const LayerSpec& layer) {
+  return layer.table.row_count * static_cast<std::uint64_t>(layer.table.encoding.row_bytes);
+}
+
+bool is_in_memory(const TableSpec& table) {
+  return std::any_of(table.shards.begin(), table.shards.end(),
+                     [](const ShardExtent& shard) { return shard.data != nullptr; });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Engine>> Engine::open(std::shared_ptr<const ModelSpec> model,
+                                             const EngineOptions& options) {
+  std::shared_ptr<Engine> engine(new Engine(std::move(model), options));
+  PLE_TRY(engine->choose_layers());
+  PLE_TRY(engine->choose_backend());
+  PLE_TRY(engine->open_tables());
+  PLE_TRY(engine->open_caches());
+  PLE_TRY(engine->load_weights());
+  engine->read_warm_start();
+  const EngineInfo& info = engine->info_;
+  options.log.log(LogLevel::info, "{} of {} layers on {}: {} slots in {} MB, {} MB dense weights",
+                  engine->layers_.size(), engine->model_->layers.size(), info.device_name,
+                  info.slot_count, info.arena_bytes >> 20, info.dense_bytes >> 20);
+  return engine;
+}
+
+Engine::~Engine() {
+  if (options_.warm_start.empty()) return;
+  const Status saved = save_warm_start(options_.warm_start, *model_, layers_);
+  if (!saved.is_ok()) log().log(LogLevel::warning, "{}", saved.message());
+}
+
+Status Engine::choose_layers() {
+  if (options_.draft_max < 0 || options_.draft_max > 4096) {
+    return error(StatusCode::invalid_argument, "draft_max {} outside 0 .. 4096",
+                 options_.draft_max);
+  }
+  for (const LayerSpec& spec : model_->layers) {
+    const auto& asked = options_.layers;
+    if (!asked.empty() && std::find(asked.begin(), asked.end(), spec.layer_index) == asked.end()) {
+      continue;
+    }
+    if (spec.table.shards.empty()) {
+      return error(StatusCode::invalid_argument,
+                   "the model was opened from a config alone: it has no tensors to run with");
+    }
+    layers_.push_back({.spec = &spec, .source = {}, .cache = {}, .layer = {}});
+  }
+  for (const std::int32_t asked : options_.layers) PLE_TRY(find_layer(asked).status());
+  return {};
+}
+
+Result<std::size_t> Engine::find_layer(std::int32_t layer_index) const {
+  std::string known;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (layers_[i].spec->layer_index == layer_index) return i;
+    known += (known.empty() ? "" : ", ") + std::to_string(layers_[i].spec->layer_index);
+  }
+  return error(StatusCode::invalid_argument,
+               "layer {} has no n-gram memory here; layers with one: {}", layer_index, known);
+}
+
+Status Engine::choose_backend() {
+  if (options_.device != "cpu") {
+    return error(StatusCode::unsupported, "device '{}': this build has no such backend",
+                 options_.device);
+  }
+  PLE_TRY_ASSIGN(backend_, make_cpu_backend(options_.thread_count));
+  info_.arithmetic =
+      options_.default_arithmetic ? backend_->default_arithmetic() : options_.arithmetic;
+  info_.device_name = backend_->device_name();
+  info_.thread_count = backend_->thread_count();
+  return {};
+}
+
+Status Engine::open_tables() {
+  const bool needs_reader = std::any_of(layers_.begin(), layers_.end(), [](const auto& layer) {
+    return !is_in_memory(layer.spec->table);
+  });
+  if (needs_reader) {
+    std::vector<BlockFile> files;
+    for (const ModelFile& file : model_->files) {
+      PLE_TRY_ASSIGN(BlockFile opened, BlockFile::open(file.path, DirectIo::automatic));
+      if (opened.bytes() != file.bytes) {
+        return error(StatusCode::corrupt, "file '{}': {} bytes, but {} when the model was opened",
+                     file.path, opened.bytes(), file.bytes);
+      }
+      files.push_back(std::move(opened));
+    }
+    PLE_TRY_ASSIGN(reader_, BlockReader::open(std::move(files), options_.reader));
+    info_.reader = reader_->info();
+  }
+  for (EngineLayer& layer : layers_) {
+    if (is_in_memory(layer.spec->table)) {
+      PLE_TRY_ASSIGN(layer.source, MemoryTable::open(layer.spec->table));
+    } else {
+      PLE_TRY_ASSIGN(layer.source, Table::open(*reader_, layer.spec->table));
+    }
+  }
+  return {};
+}
+
+Status Engine::open_caches() {
+  std::uint64_t all_bytes = 0;
+  for (const EngineLayer& layer : layers_) all_bytes += table_bytes(*layer.spec);
+  const bool resident = options_.arena == Arena::resident ||
+                        (options_.arena == Arena::automatic && all_bytes <= options_.cache_bytes);
+  info_.arena = resident ? Arena::resident : Arena::cached;
+  for (EngineLayer& layer : layers_) {
+    RowCacheOptions cache;
+    // Every layer gets its tables' share of the bytes.
+    cache.cache_bytes = static_cast<std::uint64_t>(
+        static_cast<double>(options_.cache_bytes) *
+        (static_cast<double>(table_bytes(*layer.spec)) / static_cast<double>(all_bytes)));
+    cache.resident = resident;
+    cache.read_deadline = std::chrono::milliseconds(options_.read_deadline_ms);
+    cache.slot_memory = backend_->slot_memory();
+    cache.landing_memory = backend_->landing_memory();
+    PLE_TRY_ASSIGN(layer.cache, RowCache::open(*layer.source, cache));
+    info_.slot_count += layer.cache->slot_count();
+    info_.arena_bytes += layer.cache->arena_bytes();
+  }
+  return {};
+}
+
+Status Engine::load_weights() {
+  for (const EngineLayer& layer : layers_) {
+    past_.lookback = std::max(past_.lookback, layer.spec->hash->lookback());
+    past_.window = std::max(past_.window, carried_window(*layer.spec));
+  }
+  past_.draft_max = options_.draft_max;
+  const LayerOptions options{.arithmetic = info_.arithmetic,
+                             .projection = options_.projection,
+                             .ring_length = Timeline(past_).ring_length()};
+  for (EngineLayer& layer : layers_) {
+    PLE_TRY_ASSIGN(layer.layer, backend_->load_layer(*model_, *layer.spec, options));
+    const LayerTraits& traits = layer.layer->traits();
+    info_.dense_bytes += traits.dense_bytes;
+    info_.sequence_bytes += static_cast<std::uint64_t>(traits.state_bytes);
+  }
+  return {};
+}
+
+void Engine::read_warm_start() {
+  if (options_.warm_start.empty()) return;
+  const Status loaded = load_warm_start(options_.warm_start, *model_, layers_);
+  if (loaded.is_ok()) return;
+  // A cold start is only slower.
+  log().log(loaded.code() == StatusCode::not_found ? LogLevel::info : LogLevel::warning, "{}",
+            loaded.message());
+}
+
+Status Engine::read_rows(std::size_t layer, std::span<const RowId> rows, bool direct,
+                         std::byte* out) {
+  EngineLayer& engine_layer = layers_[layer];
+  const auto row_bytes = static_cast<std::size_t>(engine_layer.source->encoding().row_bytes);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] >= engine_layer.source->row_count()) {
+      return error(StatusCode::invalid_argument, "layer {}: row {} beyond the table's {}",
+                   engine_layer.spec->layer_index, rows[i], engine_layer.source->row_count());
+    }
+  }
+  if (direct) return read_rows_direct(*engine_layer.source, rows, out, options_.read_deadline_ms);
+  if (engine_layer.cache->view_is_on_device()) {
+    return error(StatusCode::unsupported, "rows through a cache in device memory");
+  }
+  PLE_TRY_ASSIGN(const auto staged, engine_layer.cache->make_staged(rows.size()));
+  PLE_TRY(engine_layer.cache->stage(rows, *staged));
+  const Status arrived = staged->wait();
+  if (arrived.is_ok()) {
+    const RowView view = staged->view();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::memcpy(out + i * row_bytes, slot_address(view, staged->slots()[i]), row_bytes);
+    }
+  }
+  staged->release();
+  return arrived;
+}
+
+EngineMetrics Engine::metrics() const {
+  EngineMetrics metrics;
+  metrics.tokens = counters_.tokens.load(std::memory_order_relaxed);
+  metrics.steps = counters_.steps.load(std::memory_order_relaxed);
+  for (const EngineLayer& layer : layers_) metrics.rows += layer.cache->metrics();
+  if (reader_ != nullptr) {
+    const BlockReaderMetrics& reader = reader_->metrics();
+    metrics.disk_reads = reader.read_count.load(std::memory_order_relaxed);
+    metrics.disk_bytes = reader.read_bytes.load(std::memory_order_relaxed);
+    metrics.read = quantiles_of(reader.read_ns);
+  }
+  metrics.stage = quantiles_of(counters_.stage);
+  metrics.wait = quantiles_of(counters_.wait);
+  metrics.run = quantiles_of(counters_.run);
+  return metrics;
+}
+
+}  // namespace ple

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "cache/row_cache.hpp"
+#include "checkpoint/model_spec.hpp"
+#include "engine/backend.hpp"
+#include "engine/layer.hpp"
+#include "engine/metrics.hpp"
+#include "engine/options.hpp"
+#include "io/block_reader.hpp"
+#include "sequence/timeline.hpp"
+#include "table/row_source.hpp"
+
+namespace ple {
+
+// One memory layer of an opened engine: where its rows come from, where they are kept, and what is
+// done with them.
+struct EngineLayer {
+  const LayerSpec* spec = nullptr;
+  std::unique_ptr<RowSource> source;
+  std::unique_ptr<RowCache> cache;  // after source: its reads end first
+  std::unique_ptr<Layer> layer;
+};
+
+// What an engine decided at open.
+struct EngineInfo {
+  kernels::Arithmetic arithmetic = kernels::Arithmetic::float32;
+  Arena arena = Arena::cached;
+  SlotPlace slot_place = SlotPlace::pinned;
+  BlockReaderInfo reader;
+  std::int32_t thread_count = 0;
+  bool graph_wait = false;
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t slot_count = 0;
+  std::uint64_t dense_bytes = 0;
+  std::uint64_t sequence_bytes = 0;
+  std::string device_name;
+};
+
+// A model made ready to run on one device. Thread-safe; sequences and steps hold it alive.
+class Engine {
+ public:
+  static Result<std::shared_ptr<Engine>> open(std::shared_ptr<const ModelSpec> model,
+                                              const EngineOptions& options);
+  // Saves the hot rows' ids where a warm start was asked for.
+  ~Engine();
+
+  const ModelSpec& model() const { return *model_; }
+  const EngineInfo& info() const { return info_; }
+  Backend& backend() { return *backend_; }
+  std::span<const EngineLayer> layers() const { return layers_; }
+  const LogSink& log() const { return options_.log; }
+
+  // The position in layers() of a decoder layer, or a sentence that lists those there are.
+  Result<std::size_t> find_layer(std::int32_t layer_index) const;
+
+  // What a sequence of this engine needs of its past, over all layers.
+  const TimelineOptions& past() const { return past_; }
+
+  // Encoded rows, through the cache or straight from the source.
+  Status read_rows(std::size_t layer, std::span<const RowId> rows, bool direct, std::byte* out);
+
+  StepCounters& counters() { return counters_; }
+  EngineMetrics metrics() const;
+
+ private:
+  Engine(std::shared_ptr<const ModelSpec> model, const EngineOptions& options)
+      : model_(std::move(model)), options_(options) {}
+
+  Status choose_layers();
+  Status choose_backend();
+  Status open_tables();
+  Status open_caches();
+  Status load_weights();
+  void read_warm_start();
+
+  std::shared_ptr<const ModelSpec> model_;
+  EngineOptions options_;
+  EngineInfo info_;
+  TimelineOptions past_;
+  StepCounters counters_;
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<BlockReader> reader_;  // none where every row lies in memory
+  std::vector<EngineLayer> layers_;
+};
+
+}  // namespace ple

@@ -1,0 +1,248 @@
+#include "engine/step.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace ple {
+
+namespace {
+
+// A gather of at least this many rows is worth a line of its own.
+constexpr std::size_t kLargeGatherRows = 4096;
+
+}  // namespace
+
+Result<std::unique_ptr<Step>> Step::create(std::shared_ptr<Engine> engine, std::int32_t tokens_max,
+                                           std::int32_t sequences_max) {
+  if (tokens_max < 1 || sequences_max < 1) {
+    return error(StatusCode::invalid_argument, "a step for {} tokens and {} sequences", tokens_max,
+                 sequences_max);
+  }
+  std::unique_ptr<Step> step(new Step(std::move(engine)));
+  step->tokens_max_ = tokens_max;
+  step->sequences_max_ = sequences_max;
+  step->tokens_.reserve(static_cast<std::size_t>(tokens_max));
+  step->members_.reserve(static_cast<std::size_t>(sequences_max));
+  for (const EngineLayer& layer : step->engine_->layers()) {
+    const std::size_t ids_max = static_cast<std::size_t>(tokens_max) *
+                                static_cast<std::size_t>(layer.spec->hash->column_count());
+    LayerPart part;
+    PLE_TRY_ASSIGN(part.rows, layer.cache->make_staged(ids_max));
+    PLE_TRY_ASSIGN(part.workspace, layer.layer->make_workspace(tokens_max, sequences_max));
+    part.row_ids.reserve(ids_max);
+    part.spans.reserve(static_cast<std::size_t>(sequences_max));
+    step->parts_.push_back(std::move(part));
+  }
+  return step;
+}
+
+Status Step::check(const Batch& batch) const {
+  if (state_ != State::idle) {
+    return error(StatusCode::wrong_state,
+                 "the step is staged already: commit or discard it before it is staged again");
+  }
+  const auto sequences = batch.sequences;
+  if (batch.token_counts.size() != sequences.size()) {
+    return error(StatusCode::invalid_argument, "{} token counts for {} sequences",
+                 batch.token_counts.size(), sequences.size());
+  }
+  if (sequences.size() > static_cast<std::size_t>(sequences_max_)) {
+    return error(StatusCode::invalid_argument, "{} sequences in a step made for {}",
+                 sequences.size(), sequences_max_);
+  }
+  std::int64_t token_count = 0;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    if (sequences[i] == nullptr || &sequences[i]->engine() != engine_.get()) {
+      return error(StatusCode::invalid_argument, "sequence {} of the batch is of another engine",
+                   i);
+    }
+    if (batch.token_counts[i] < 0) {
+      return error(StatusCode::invalid_argument, "sequence {} of the batch takes {} tokens", i,
+                   batch.token_counts[i]);
+    }
+    const std::int64_t stands = sequences[i]->timeline().staged_end();
+    if (!batch.positions.empty() && batch.positions[i] != stands) {
+      return error(StatusCode::wrong_state,
+                   "sequence {} of the batch stands at position {}, expected {}", i, stands,
+                   batch.positions[i]);
+    }
+    token_count += batch.token_counts[i];
+  }
+  if (token_count != static_cast<std::int64_t>(batch.tokens.size())) {
+    return error(StatusCode::invalid_argument, "{} tokens for counts that sum to {}",
+                 batch.tokens.size(), token_count);
+  }
+  if (token_count > tokens_max_) {
+    return error(StatusCode::invalid_argument,
+                 "{} tokens in a step made for {}: a step for them takes {} bytes", token_count,
+                 tokens_max_, bytes_for(token_count));
+  }
+  return {};
+}
+
+std::int64_t Step::bytes_for(std::int64_t token_count) const {
+  std::int64_t bytes = token_count * std::int64_t{sizeof(TokenId)};
+  for (const EngineLayer& layer : engine_->layers()) {
+    bytes += token_count * layer.spec->hash->column_count() *
+                 std::int64_t{sizeof(RowId) + sizeof(SlotId)} +
+             layer.layer->workspace_bytes(token_count);
+  }
+  return bytes;
+}
+
+Status Step::stage(const Batch& batch) {
+  const ScopedTimer timer(engine_->counters().stage);
+  PLE_TRY(check(batch));
+  Status status = stage_tokens(batch);
+  if (status.is_ok()) status = stage_rows();
+  if (!status.is_ok()) {
+    discard();
+    return status;
+  }
+  log_gather();
+  return {};
+}
+
+Status Step::stage_tokens(const Batch& batch) {
+  state_ = State::staged;
+  arrived_ = false;
+  ran_ = false;
+  tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const auto columns = static_cast<std::size_t>(engine_->layers()[i].spec->hash->column_count());
+    parts_[i].row_ids.resize(tokens_.size() * columns);
+    parts_[i].spans.clear();
+    PLE_TRY(engine_->layers()[i].spec->hash->check(tokens_));
+  }
+  std::size_t token_begin = 0;
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    Sequence& sequence = *batch.sequences[s];
+    const auto count = static_cast<std::size_t>(batch.token_counts[s]);
+    const std::span<const TokenId> tokens = std::span(tokens_).subspan(token_begin, count);
+    if (std::any_of(members_.begin(), members_.end(),
+                    [&](const Member& member) { return member.sequence.get() == &sequence; })) {
+      return error(StatusCode::invalid_argument, "sequence {} stands in the batch twice", s);
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const RowHash& hash = *engine_->layers()[i].spec->hash;
+      hash.row_ids(
+          sequence.timeline().history(), tokens,
+          parts_[i].row_ids.data() + token_begin * static_cast<std::size_t>(hash.column_count()));
+    }
+    Member member{.sequence = batch.sequences[s],
+                  .staged = {},
+                  .token_begin = static_cast<std::int32_t>(token_begin)};
+    PLE_TRY_ASSIGN(member.staged, sequence.timeline().stage(tokens));
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].spans.push_back({sequence.state(i), member.staged, member.token_begin});
+    }
+    members_.push_back(std::move(member));
+    token_begin += count;
+  }
+  return {};
+}
+
+Status Step::stage_rows() {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    PLE_TRY(engine_->layers()[i].cache->stage(parts_[i].row_ids, *parts_[i].rows));
+  }
+  return {};
+}
+
+void Step::log_gather() const {
+  std::size_t rows = 0;
+  for (const LayerPart& part : parts_) rows += part.row_ids.size();
+  engine_->log().log(rows >= kLargeGatherRows ? LogLevel::info : LogLevel::debug,
+                     "staged {} rows for {} tokens of {} sequences", rows, tokens_.size(),
+                     members_.size());
+}
+
+bool Step::ready() {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const LayerPart& part) { return part.rows->ready(); });
+}
+
+Status Step::wait() {
+  if (state_ == State::idle) {
+    return error(StatusCode::wrong_state, "the step is not staged");
+  }
+  if (state_ == State::failed) return failure_;
+  if (arrived_) return {};
+  const ScopedTimer timer(engine_->counters().wait);
+  for (LayerPart& part : parts_) {
+    const Status status = part.rows->wait();
+    if (status.is_ok()) continue;
+    state_ = State::failed;
+    failure_ = status;
+    return status;
+  }
+  arrived_ = true;
+  return {};
+}
+
+Status Step::run(std::int32_t layer_index, const StepRun& run) {
+  PLE_TRY_ASSIGN(const std::size_t index, engine_->find_layer(layer_index));
+  PLE_TRY(wait());
+  for (const Member& member : members_) {
+    PLE_TRY(member.sequence->timeline().check_runnable(member.staged.ticket));
+  }
+  if (tokens_.empty()) return {};
+  const Layer& layer = *engine_->layers()[index].layer;
+  if (run.output == nullptr || (run.input == nullptr && layer.traits().input_elements > 0)) {
+    return error(StatusCode::invalid_argument, "layer {}: input or output is NULL", layer_index);
+  }
+  const ScopedTimer timer(engine_->counters().run);
+  ran_ = true;
+  LayerPart& part = parts_[index];
+  return layer.run(*part.workspace, {.rows = part.rows->view(),
+                                     .slots = part.rows->slots(),
+                                     .tokens = tokens_,
+                                     .spans = part.spans,
+                                     .element = run.element,
+                                     .mode = run.mode,
+                                     .input = run.input,
+                                     .output = run.output,
+                                     .stream = run.stream});
+}
+
+Status Step::commit(std::span<const std::int32_t> accepted) {
+  PLE_TRY(wait());
+  if (!accepted.empty() && accepted.size() != members_.size()) {
+    return error(StatusCode::invalid_argument, "{} accepted counts for {} sequences",
+                 accepted.size(), members_.size());
+  }
+  const auto accepted_of = [&](std::size_t i) {
+    return accepted.empty() ? members_[i].staged.token_count : accepted[i];
+  };
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    PLE_TRY(
+        members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
+  }
+  std::uint64_t token_count = 0;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    PLE_TRY(members_[i].sequence->timeline().commit(members_[i].staged.ticket, accepted_of(i)));
+    token_count += static_cast<std::uint64_t>(accepted_of(i));
+  }
+  engine_->counters().tokens.fetch_add(token_count, std::memory_order_relaxed);
+  engine_->counters().steps.fetch_add(1, std::memory_order_relaxed);
+  finish();
+  return {};
+}
+
+void Step::discard() {
+  for (const Member& member : members_) {
+    member.sequence->timeline().discard(member.staged.ticket, ran_);
+  }
+  finish();
+}
+
+void Step::finish() {
+  for (LayerPart& part : parts_) part.rows->release();
+  members_.clear();
+  state_ = State::idle;
+}
+
+}  // namespace ple
