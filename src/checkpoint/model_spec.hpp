@@ -47,6 +47,7 @@ struct ShardExtent {
   std::uint64_t offset = 0;  // of row row_begin in the file
   std::uint64_t row_begin = 0;
   std::uint64_t row_count = 0;
+  const std::byte* data = nullptr;  // row row_begin in the caller's memory, instead of a file
 };
 
 // A layer's table. Row r is the concatenation of its parts; part p is part_bytes[p] bytes at
