@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 #include "checkpoint/model_spec.hpp"
@@ -10,8 +11,8 @@ namespace ple {
 
 // Opens the checkpoint in a directory: config.json and safetensors files, one or many, with or
 // without an index. Reads headers, constants and a few sampled rows, so it takes milliseconds
-// whatever the table's size. Refuses, with a sentence that names the file, the tensor and the
-// numbers: everything that is not exactly the public layout of a known family.
+// whatever the table's size. Whatever is not exactly the public layout of a known family is refused
+// with a sentence that names the file, the tensor and the numbers.
 Result<ModelSpec> open_checkpoint(const std::string& directory);
 
 // The geometry alone, from a config.json (a file, or a directory that holds one). Families whose
@@ -21,9 +22,13 @@ Result<ModelSpec> open_config(const std::string& path);
 // What open_config does with the bytes of a config. name stands for the file in messages.
 Result<ModelSpec> parse_config(std::string_view json, const std::string& name);
 
-// Checks a ModelSpec, made by open_checkpoint or by a caller with its own loader, before an engine
-// uses it: shapes and types of every tensor, and that the extents of each part cover every row
-// once, inside their files.
-Status validate(const ModelSpec& model);
+// What remains once a ModelSpec holds its files, extents and tensors, be they from a checkpoint or
+// from a caller with its own loader: checks the shape and type of every tensor, that the extents of
+// each part cover every row once and lie inside their files, and sets the identities. Sizes of
+// files that are 0 are taken from the system.
+Status finish_model(ModelSpec& model);
+
+// The dense tensors of a layer, in a fixed order.
+std::vector<TensorRef> dense_tensors(const LayerSpec& layer);
 
 }  // namespace ple

@@ -39,8 +39,9 @@ struct TensorRef {
   bool is_present() const { return bytes != 0; }
 };
 
-// Rows row_begin .. row_begin + row_count - 1 of a table, one after the other in a file. Where a
-// row's bytes lie in two tensors (codes and scales), part says which of them this is.
+// Rows row_begin .. row_begin + row_count - 1 of a table, one after the other in a file, or, where
+// data is set, in the caller's memory. Where a row's bytes lie in two tensors (codes and scales),
+// part says which of them this is.
 struct ShardExtent {
   std::uint32_t file_index = 0;
   std::uint32_t part = 0;
@@ -134,8 +135,7 @@ struct GemmaLayer {
   TensorRef projection_norm;  // [layer_dim]
 };
 
-using LayerParts =
-    std::variant<Qwen4ExpLayer, EngramLayer, EngramDemoLayer, LongcatLayer, GemmaLayer>;
+using LayerParts = std::variant<Qwen4ExpLayer>;
 
 struct LayerSpec {
   std::int32_t layer_index = 0;  // 0-based decoder layer; 0 where a table serves the input
@@ -158,10 +158,12 @@ struct ModelSpec {
   std::vector<ModelFile> files;
   std::vector<LayerSpec> layers;  // by layer_index
 
-  // Of the hash constants and sizes, and of the weights themselves (a sample of rows and of each
-  // dense tensor, not the file layout). A snapshot is bound to both.
+  // Digests of the hash constants and sizes, and of the weights themselves (sampled rows and the
+  // beginning of each dense tensor, whatever files they lie in). A snapshot is bound to both.
   std::uint64_t geometry_identity = 0;
   std::uint64_t weights_identity = 0;
+
+  bool has_tensors() const { return weights_identity != 0; }
 };
 
 }  // namespace ple
