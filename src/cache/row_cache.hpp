@@ -120,7 +120,7 @@ class StagedRows {
 // its epoch into the mark; a slot may be overwritten only when its epoch has retired.
 class RowCache {
  public:
-  static Result<std::unique_ptr<RowCache>> open(RowSource& source, RowCacheOptions options);
+  static Result<std::unique_ptr<RowCache>> open(RowSource& source, const RowCacheOptions& options);
   virtual ~RowCache() = default;
 
   // Room for steps of up to ids_max ids; stage allocates nothing up to that size and refuses more.

@@ -1,0 +1,29 @@
+#include "cache/row_requests.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace ple {
+
+Status check_row_ids(std::span<const RowId> ids, std::uint64_t row_count) {
+  static_assert(kNoRow + 1 == 0);
+  RowId next_max = 0;
+  for (const RowId row : ids) next_max = std::max(next_max, row + 1);
+  if (next_max <= row_count) return {};
+  return error(StatusCode::invalid_argument, "row {} of a table of {} rows", next_max - 1,
+               row_count);
+}
+
+std::uint32_t slot_bytes_of(const RowEncoding& encoding) {
+  return (static_cast<std::uint32_t>(encoding.row_bytes) + 15) / 16 * 16;
+}
+
+Status check_step(std::size_t ids, std::size_t ids_max, std::uint64_t bytes_per_id) {
+  if (ids <= ids_max) return {};
+  return error(StatusCode::invalid_argument,
+               "a step of {} row ids, where {} were reserved; room for it costs {} bytes", ids,
+               ids_max, ids * bytes_per_id);
+}
+
+}  // namespace ple
