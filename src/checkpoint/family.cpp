@@ -11,20 +11,20 @@ const Json& text_config(const Json& config, std::string_view key) {
   return text != config.end() && text->is_object() && text->contains(key) ? *text : config;
 }
 
-Result<std::string> find_prefix(const TensorFiles& files, const std::vector<std::string>& prefixes,
-                                const std::string& probe) {
+Result<std::string> find_prefix(const TensorFiles& files,
+                                const std::vector<std::string>& prefixes) {
   const std::string* found = nullptr;
   for (const std::string& prefix : prefixes) {
-    if (files.names(prefix + probe).empty()) continue;
+    if (files.names(prefix).empty()) continue;
     if (found != nullptr) {
-      return error(StatusCode::corrupt, "'{}' holds '{}' under both '{}' and '{}'",
-                   files.directory(), probe, *found, prefix);
+      return error(StatusCode::corrupt, "'{}' holds tensors under both '{}' and '{}'",
+                   files.directory(), *found, prefix);
     }
     found = &prefix;
   }
   if (found != nullptr) return *found;
-  return error(StatusCode::corrupt, "'{}' holds no tensor '{}{}'", files.directory(), prefixes[0],
-               probe);
+  return error(StatusCode::corrupt, "'{}' holds no tensors under '{}'", files.directory(),
+               fmt::join(prefixes, "' or '"));
 }
 
 Status bind_tensors(const TensorFiles& files, const std::string& prefix,

@@ -52,9 +52,8 @@ inline constexpr std::int64_t kTokenMax = 0x7FFFFFFF;
 // the config itself.
 const Json& text_config(const Json& config, std::string_view key);
 
-// The prefix under which the files hold prefix + probe; refused where none or two do.
-Result<std::string> find_prefix(const TensorFiles& files, const std::vector<std::string>& prefixes,
-                                const std::string& probe);
+// The one prefix that tensors start with; refused where none or two do.
+Result<std::string> find_prefix(const TensorFiles& files, const std::vector<std::string>& prefixes);
 
 // Fills every slot from prefix + suffix.
 Status bind_tensors(const TensorFiles& files, const std::string& prefix,
