@@ -55,9 +55,8 @@ Result<ModelSpec> parse(const Json& json, const std::string& name) {
 
 Status bind(const TensorFiles& files, LayerSpec& layer) {
   const std::string tail = fmt::format("layers.{}.ple.", layer.layer_index);
-  PLE_TRY_ASSIGN(
-      const std::string prefix,
-      find_prefix(files, {"model.language_model." + tail, "model." + tail}, "key_proj."));
+  PLE_TRY_ASSIGN(const std::string prefix,
+                 find_prefix(files, {"model.language_model." + tail, "model." + tail}));
   auto& parts = std::get<Qwen4ExpLayer>(layer.parts);
   PLE_TRY(bind_tensors(files, prefix, tensor_slots(parts)));
 
