@@ -95,8 +95,8 @@ Status Timeline::commit(std::uint64_t ticket, std::int32_t accepted) {
   --staged_count_;
 
   // Old ids go when they are more than half of all, so that the cost is linear over all steps.
-  const auto kept =
-      static_cast<std::size_t>(options_.lookback + ring_length() + options_.draft_max);
+  const auto kept = static_cast<std::size_t>(std::int64_t{options_.lookback} + ring_length() +
+                                             options_.draft_max);
   if (committed_count_ > 2 * kept) {
     const auto dropped = static_cast<std::ptrdiff_t>(committed_count_ - kept);
     tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);

@@ -142,7 +142,7 @@ double relative_error(const std::vector<A>& a, const std::vector<B>& b) {
     difference += d * d;
     norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
   }
-  return std::sqrt(difference / norm);
+  return difference == 0.0 ? 0.0 : std::sqrt(difference / norm);
 }
 
 }  // namespace ple::test
