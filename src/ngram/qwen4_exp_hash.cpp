@@ -15,6 +15,10 @@ namespace {
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kLayerStride = 10007;
 
+// Far above every known model; they keep a hostile config from searching primes for minutes.
+constexpr std::int64_t kLayerMax = 64;
+constexpr std::int64_t kPrimeMax = 8192;
+
 std::uint64_t splitmix64(std::uint64_t value) {
   value += kGolden;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
@@ -67,7 +71,11 @@ Status check_config(const Qwen4ExpHash::Config& config) {
   PLE_TRY(check_range("ngram_vocab_size_base", config.size_base, 0, kNoRow));
   PLE_TRY(check_range("make_ngram_vocab_size_divisible_by", config.row_divisor, 1, kMax32));
   PLE_TRY(check_range("eos_token_id", config.eos_token, 0, kMax32));
-  return check_range("the layer's place among the PLE layers", config.layer_position, 0, 4095);
+  PLE_TRY(check_range("the layer's place among the PLE layers", config.layer_position, 0,
+                      kLayerMax - 1));
+  return check_range("the number of heads up to the layer",
+                     (config.layer_position + 1) * (config.ngram_size - 1) * config.heads_per_ngram,
+                     1, kPrimeMax);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class XorColumns {
  public:
   // Longest n-gram that row_ids keeps on its stack; released models have 3 and 4.
   static constexpr std::int32_t kMaxNgramSize = 16;
-  static constexpr std::int32_t kMaxHeads = 1024;
+  static constexpr std::int32_t kMaxHeads = 256;
 
   // multipliers: one per look-back, 2 to kMaxNgramSize. sizes: the primes, [order-2][head]; an
   // equal number of heads for each order, each size at least 2. Refused where the rows do not fit
