@@ -1,0 +1,72 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+#include <pleiades/pleiades.hpp>
+#include <vector>
+
+#include "command.hpp"
+
+namespace pleiades::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  pleiades synth /data/demo --preset flash-next --rows-base 200000
+      a checkpoint of the released width with a table of 1 GB
+  pleiades inspect /data/demo
+      geometry, shards, bytes
+  pleiades run /data/demo --tokens text.u32 --cache-bytes 100MB
+      streams real tokens through the layer, a tenth of the table in memory
+  pleiades compare /data/demo case.safetensors --layer 1 --tolerance 1e-5
+      checks the layer against a dump of another engine
+
+Exit status: 0 done, 1 a comparison or verification failed, 2 bad input.
+`pleiades COMMAND --help` has the options and examples of a command.)";
+
+void complain(const char* sentence) { fmt::print(stderr, "pleiades: {}\n", sentence); }
+
+// Runs the command that was chosen. Output that could not be written is an error like any other.
+int run_chosen(const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    const int status = command.run();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      refuse("standard output could not be written");
+    }
+    return status;
+  }
+  refuse("no command; see pleiades --help");
+}
+
+int main_guarded(int argc, char** argv) {
+  CLI::App application{"The n-gram memory layers of large language models, at inference."};
+  application.name("pleiades");
+  application.footer(kExamples);
+  application.set_version_flag("--version", ple_version());
+  application.require_subcommand(1);
+
+  CLI::App& bench = *application.add_subcommand("bench", "Measures this machine");
+  bench.require_subcommand(1);
+  const std::vector<Command> commands = {
+      add_synth(application), add_inspect(application), add_ids(application),
+      add_run(application),   add_compare(application), add_verify(application),
+      add_bench_layer(bench), add_bench_io(bench),      add_bench_cache(bench),
+  };
+  try {
+    application.parse(argc, argv);
+    return run_chosen(commands);
+  } catch (const CLI::Success& help) {
+    return application.exit(help);
+  } catch (const CLI::ParseError& error) {
+    complain(error.what());
+  } catch (const std::bad_alloc&) {
+    complain("out of memory");
+  } catch (const std::exception& error) {
+    complain(error.what());
+  }
+  return kBadInput;
+}
+
+}  // namespace
+}  // namespace pleiades::cli
+
+int main(int argc, char** argv) { return pleiades::cli::main_guarded(argc, argv); }

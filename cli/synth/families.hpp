@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <pleiades/pleiades.hpp>
+#include <string>
+#include <vector>
+
+#include "synth/plan.hpp"
+
+namespace pleiades::cli {
+
+struct SynthOptions {
+  std::string preset = "flash-next";
+  std::optional<std::uint64_t> rows_base;  // each preset has its own default
+  std::optional<std::uint64_t> shards;
+  std::optional<std::uint32_t> files;
+  bool fp8 = false;
+  std::uint64_t seed = 1;
+};
+
+// A preset makes a checkpoint in two steps: first its config, then, with the constants that the
+// library derives from that, its tensors.
+struct Preset {
+  const char* name;
+  const char* help;
+  CheckpointPlan (*plan_config)(const SynthOptions&);
+  void (*plan_tensors)(const SynthOptions&, const Model&, CheckpointPlan&);
+};
+
+const std::vector<Preset>& presets();
+
+// The number of a tensor's noise stream: `parameter` counts the tensors of a layer,
+// `layer_position` the memory layers.
+std::uint64_t stream_of(std::uint64_t seed, std::uint64_t layer_position, std::uint64_t parameter);
+
+// Integers as the bytes of an I64 tensor.
+PlannedTensor integers(std::string name, const std::int64_t* values, std::int32_t count);
+
+// Spreads tensors over the files in turn, as options ask or over default_count files; tensors from
+// `begin` on. Refuses more files than tensors.
+void interleave(const SynthOptions& options, std::uint32_t default_count, std::size_t begin,
+                CheckpointPlan& plan);
+
+// qwen4_exp.
+CheckpointPlan plan_flash_next_config(const SynthOptions& options);
+CheckpointPlan plan_tiny_config(const SynthOptions& options);
+void plan_qwen4_exp_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
+
+}  // namespace pleiades::cli

@@ -1,0 +1,143 @@
+#include <csignal>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "names.hpp"
+#include "options.hpp"
+#include "progress.hpp"
+#include "synth/families.hpp"
+#include "synth/writer.hpp"
+
+namespace pleiades::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  pleiades synth /data/demo --rows-base 200000 --files 5
+  pleiades synth /data/full                        (102.4 GB)
+  pleiades synth /data/tiny --preset tiny --dtype fp8
+
+Each row is a pure function of the seed and the row's number, so that any row can be checked.
+The directory appears when it is complete; a stopped run leaves nothing that opens.)";
+
+constexpr const char* kDraftConfig = "config.json.draft";
+
+volatile std::sig_atomic_t caught_signal = 0;
+
+void remember_signal(int signal) { caught_signal = signal; }
+
+const Preset& find_preset(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return preset;
+    known.emplace_back(preset.name);
+  }
+  refuse("--preset: '{}' is none of {}", name, fmt::join(known, ", "));
+}
+
+void print_result(const std::string& path, const CheckpointPlan& plan, double seconds, bool json) {
+  if (json) {
+    const nlohmann::ordered_json report = {{"path", path},
+                                           {"bytes", plan.bytes()},
+                                           {"tensors", plan.tensors.size()},
+                                           {"files", plan.file_count},
+                                           {"seconds", seconds}};
+    fmt::print("{}\n", report.dump());
+    return;
+  }
+  fmt::print("{}: {} in {} tensors and {} files, written in {:.1f} s\n", path,
+             bytes_text(plan.bytes()), plan.tensors.size(), plan.file_count, seconds);
+}
+
+int synth(const SynthOptions& options, const std::string& path, std::uint32_t thread_count,
+          bool json) {
+  const auto started = std::chrono::steady_clock::now();
+  const Preset& preset = find_preset(options.preset);
+  CheckpointPlan plan = preset.plan_config(options);
+
+  std::signal(SIGINT, remember_signal);
+  std::signal(SIGTERM, remember_signal);
+  {
+    PartialDirectory directory(path);
+    for (const CheckpointPlan::SmallFile& file : plan.small_files) {
+      write_file(directory.file(file.name), file.bytes.data(), file.bytes.size());
+    }
+    const std::string config = plan.config.dump(2) + "\n";
+    write_file(directory.file(kDraftConfig), config.data(), config.size());
+    const Model model = Model::open(directory.file(kDraftConfig));
+    preset.plan_tensors(options, model, plan);
+
+    if (plan.bytes() > directory.free_bytes()) {
+      refuse("{}: the checkpoint takes {} ({} bytes), but only {} are free there", path,
+             bytes_text(plan.bytes()), plan.bytes(), bytes_text(directory.free_bytes()));
+    }
+    if (!json) fmt::print("{}: {} to write\n", path, bytes_text(plan.bytes()));
+    std::fflush(stdout);
+    ProgressBar bar("writing", ProgressBar::Unit::bytes);
+    const bool is_whole =
+        write_tensors(plan, directory, thread_count, [&](std::uint64_t done, std::uint64_t total) {
+          bar.update(done, total);
+          return caught_signal == 0;
+        });
+    if (is_whole) directory.publish(kDraftConfig);
+  }
+  if (caught_signal != 0) {
+    // Nothing is left behind; now stop as the signal asks, so that the shell sees it.
+    std::signal(caught_signal, SIG_DFL);
+    std::raise(caught_signal);
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+  print_result(path, plan, elapsed.count(), json);
+  return kOk;
+}
+
+}  // namespace
+
+Command add_synth(CLI::App& application) {
+  struct Arguments {
+    SynthOptions options;
+    std::string path;
+    std::string dtype = "bf16";
+    std::uint32_t thread_count = std::max(1U, std::thread::hardware_concurrency());
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  SynthOptions& options = arguments->options;
+
+  CLI::App& command =
+      *application.add_subcommand("synth", "Writes a made-up checkpoint in the public layout");
+  command.footer(kExamples);
+  std::string preset_help = "One of:";
+  for (const Preset& preset : presets()) {
+    preset_help += fmt::format("\n    {}: {}", preset.name, preset.help);
+  }
+  command.add_option("DIR", arguments->path, "Directory to write; must not exist")->required();
+  command.add_option("--preset", options.preset, preset_help)->type_name("NAME");
+  command
+      .add_option("--rows-base", options.rows_base,
+                  "Size of the table: about N rows for each of a token's columns")
+      ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 31))
+      ->type_name("N");
+  command.add_option("--shards", options.shards, "Tensors the table is cut into")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000}))
+      ->type_name("N");
+  command.add_option("--files", options.files, "Files the shards are spread over")
+      ->check(CLI::Range(1U, 100'000U))
+      ->type_name("N");
+  command.add_option("--dtype", arguments->dtype, "Of the rows: bf16, or fp8 with one scale")
+      ->check(CLI::IsMember({"bf16", "fp8"}))
+      ->type_name("bf16|fp8");
+  command.add_option("--seed", options.seed, "Of every value")->type_name("S");
+  command.add_option("--threads", arguments->thread_count, "Threads that make and write (all)")
+      ->check(CLI::Range(1U, 1024U))
+      ->type_name("N");
+  add_json(command, arguments->json);
+  return {&command, [arguments] {
+            arguments->options.fp8 = arguments->dtype == "fp8";
+            return synth(arguments->options, arguments->path, arguments->thread_count,
+                         arguments->json);
+          }};
+}
+
+}  // namespace pleiades::cli
