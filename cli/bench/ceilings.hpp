@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace pleiades::cli {
+
+// What the machine itself can do, measured without the library.
+
+// Bytes per second at which `threads` threads together read memory that no cache holds: the best of
+// several passes.
+double measure_read_bandwidth(std::int32_t thread_count);
+
+// Sizes of the two products of a layer: [tokens, inner] times [key_columns, inner] and
+// [value_columns, inner], both transposed.
+struct Products {
+  std::int64_t inner;
+  std::int64_t key_columns;
+  std::int64_t value_columns;
+};
+
+// Microseconds of the two products in bf16 with f32 sums by the matrix library, in the fastest of
+// its layouts; none where the tool was built without it.
+std::optional<double> measure_products(const Products& products, std::int64_t token_count,
+                                       std::int32_t thread_count);
+
+// "oneDNN 2.6.3", or empty.
+std::string matrix_library();
+
+}  // namespace pleiades::cli

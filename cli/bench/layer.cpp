@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bench/ceilings.hpp"
+#include "bench/random_layer.hpp"
+#include "command.hpp"
+#include "names.hpp"
+#include "options.hpp"
+
+namespace pleiades::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  pleiades bench layer
+  pleiades bench layer --tokens 1,512 --threads 8 --json
+
+The PLE layer of the released width with random weights and every row in memory: whole steps (stage,
+run, commit), next to what the machine can do: the read bandwidth of all threads, and the layer's two
+matrix products alone by a matrix library. The results are checked before they are timed.)";
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSecondsPerCase = 2.0;
+constexpr std::size_t kRunsMax = 1000;
+
+struct Arguments {
+  std::vector<std::int32_t> tokens = {1, 8, 64, 512};
+  ple_element element = PLE_F32;
+  EngineOptions engine;
+  bool json = false;
+};
+
+struct Measured {
+  std::int32_t tokens;
+  double us;      // a whole step, median
+  double run_us;  // its run alone, median
+  std::optional<double> products_us;
+};
+
+double median(std::vector<double>& values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+double microseconds_since(Clock::time_point started) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - started).count();
+}
+
+// Steps of `tokens` tokens of one sequence, which goes on from step to step.
+Measured time_steps(Engine& engine, const RandomLayer& layer, const Arguments& arguments,
+                    std::int32_t tokens) {
+  Sequence sequence(engine);
+  Step step(engine, {.tokens_max = tokens, .sequences_max = 1});
+  std::vector<std::byte> highway = layer.highway(arguments.element, 0, tokens);
+  ple_run_args args = PLE_RUN_ARGS_INIT;
+  args.element = arguments.element;
+  args.mode = PLE_OUTPUT_DELTA;  // in place, again and again: the values stay what they are
+  std::vector<std::byte> output(highway.size());
+  args.input = highway.data();
+  args.output = output.data();
+
+  std::vector<double> whole;
+  std::vector<double> runs;
+  const Clock::time_point started = Clock::now();
+  while (whole.size() < 5 ||
+         (whole.size() < kRunsMax && microseconds_since(started) < 1e6 * kSecondsPerCase)) {
+    const std::vector<std::int32_t> text =
+        layer.tokens(static_cast<std::int64_t>(whole.size()) * tokens, tokens);
+    const Clock::time_point begin = Clock::now();
+    step.stage(sequence, text);
+    step.wait();
+    const Clock::time_point run_begin = Clock::now();
+    step.run(RandomLayer::kLayer, args);
+    runs.push_back(microseconds_since(run_begin));
+    step.commit();
+    whole.push_back(microseconds_since(begin));
+  }
+  return {tokens, median(whole), median(runs), std::nullopt};
+}
+
+// The output bits of `tokens` tokens in steps of `chunk`.
+std::vector<std::byte> run_in_chunks(Engine& engine, const RandomLayer& layer, ple_element element,
+                                     std::int32_t tokens, std::int32_t chunk) {
+  Sequence sequence(engine);
+  Step step(engine, {.tokens_max = chunk, .sequences_max = 1});
+  std::vector<std::byte> all;
+  for (std::int32_t begin = 0; begin < tokens; begin += chunk) {
+    const std::int32_t count = std::min(chunk, tokens - begin);
+    std::vector<std::byte> highway = layer.highway(element, begin, count);
+    ple_run_args args = PLE_RUN_ARGS_INIT;
+    args.element = element;
+    args.input = highway.data();
+    args.output = highway.data();
+    step.stage(sequence, layer.tokens(begin, count));
+    step.run(RandomLayer::kLayer, args);
+    step.commit();
+    all.insert(all.end(), highway.begin(), highway.end());
+  }
+  return all;
+}
+
+// Before anything is timed: the same bits whatever the chunks, and none of them empty.
+void check_results(Engine& engine, const RandomLayer& layer, ple_element element) {
+  constexpr std::int32_t kTokens = 40;
+  const std::vector<std::byte> whole = run_in_chunks(engine, layer, element, kTokens, kTokens);
+  for (const std::int32_t chunk : {1, 7, 16}) {
+    if (run_in_chunks(engine, layer, element, kTokens, chunk) != whole) {
+      refuse("bench layer: steps of {} tokens give other bits than one of {}", chunk, kTokens);
+    }
+  }
+  if (whole == layer.highway(element, 0, kTokens)) {
+    refuse("bench layer: the layer adds nothing");
+  }
+}
+
+nlohmann::ordered_json to_json(const std::vector<Measured>& cases, const RandomLayer& layer,
+                               double read_bytes_per_s, const ple_engine_info& engine) {
+  nlohmann::ordered_json json;
+  json["ceilings"]["read_gb_per_s"] = read_bytes_per_s * 1e-9;
+  json["ceilings"]["products"] = nlohmann::ordered_json::array();
+  json["layer"] = nlohmann::ordered_json::array();
+  for (const Measured& measured : cases) {
+    if (measured.products_us) {
+      json["ceilings"]["products"].push_back(
+          {{"tokens", measured.tokens}, {"us", *measured.products_us}});
+    }
+    json["layer"].push_back({{"tokens", measured.tokens},
+                             {"us", measured.us},
+                             {"run_us", measured.run_us},
+                             {"gb_per_s", layer.weight_bytes() / measured.us * 1e-3},
+                             {"gflop_per_s", layer.flops(measured.tokens) / measured.us * 1e-3}});
+  }
+  json["ceilings"]["products_by"] = matrix_library().empty() ? "not built in" : matrix_library();
+  json["threads"] = engine.thread_count;
+  json["arithmetic"] = name_of(kArithmeticNames, engine.arithmetic);
+  return json;
+}
+
+void print_text(const std::vector<Measured>& cases, const RandomLayer& layer,
+                double read_bytes_per_s, const ple_engine_info& engine) {
+  fmt::print("{} threads, {}; memory reads at {:.1f} GB/s; products by {}\n\n", engine.thread_count,
+             name_of(kArithmeticNames, engine.arithmetic), read_bytes_per_s * 1e-9,
+             matrix_library().empty() ? "no library (not built in)" : matrix_library());
+  fmt::print("{:>7} {:>12} {:>12} {:>14} {:>10} {:>12}\n", "tokens", "a step", "its run",
+             "products", "weights", "arithmetic");
+  for (const Measured& measured : cases) {
+    const std::string products =
+        measured.products_us ? fmt::format("{:.1f} us", *measured.products_us) : "-";
+    fmt::print("{:>7} {:>9.1f} us {:>9.1f} us {:>14} {:>5.1f} GB/s {:>6.0f} GFLOP/s\n",
+               measured.tokens, measured.us, measured.run_us, products,
+               layer.weight_bytes() / measured.us * 1e-3,
+               layer.flops(measured.tokens) / measured.us * 1e-3);
+  }
+}
+
+int bench_layer(const Arguments& arguments) {
+  if (arguments.engine.device != "cpu") {
+    refuse("--device {}: bench layer measures a cpu; a GPU's figures come from bench/",
+           arguments.engine.device);
+  }
+  const RandomLayer layer;
+  Engine engine = Engine::open(layer.model(), arguments.engine);
+  check_results(engine, layer, arguments.element);
+  const ple_engine_info info = engine.info();
+  const double read_bytes_per_s = measure_read_bandwidth(info.thread_count);
+  std::vector<Measured> cases;
+  for (const std::int32_t tokens : arguments.tokens) {
+    cases.push_back(time_steps(engine, layer, arguments, tokens));
+    cases.back().products_us = measure_products(layer.products(), tokens, info.thread_count);
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", to_json(cases, layer, read_bytes_per_s, info).dump());
+  } else {
+    print_text(cases, layer, read_bytes_per_s, info);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Command add_bench_layer(CLI::App& bench) {
+  const auto arguments = std::make_shared<Arguments>();
+  arguments->engine.arena = PLE_ARENA_RESIDENT;
+  CLI::App& command =
+      *bench.add_subcommand("layer", "The PLE layer against the machine's ceilings");
+  command.footer(kExamples);
+  command
+      .add_option("--tokens", arguments->tokens, "Tokens of a step, several by commas (1,8,64,512)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 16))
+      ->type_name("N");
+  add_element(command, arguments->element);
+  add_engine_options(command, arguments->engine);
+  add_json(command, arguments->json);
+  return {&command, [arguments] { return bench_layer(*arguments); }};
+}
+
+}  // namespace pleiades::cli
