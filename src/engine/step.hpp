@@ -40,7 +40,7 @@ class Step {
 
   // On failure nothing is staged.
   Status stage(const Batch& batch);
-  bool ready();
+  bool ready() const;
   Status wait();
   Status run(std::int32_t layer_index, const StepRun& run);
   // accepted: empty for all.
