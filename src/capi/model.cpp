@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/number_formats.hpp"
 #include "capi/handles.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "kernels/gather_rows.hpp"
@@ -44,17 +45,13 @@ LayerSizes sizes_of(const Qwen4ExpLayer& layer) {
   const std::int64_t highway = std::int64_t{layer.stream_count} * layer.hidden;
   return {layer.hidden, layer.stream_count, highway, highway};
 }
-LayerSizes sizes_of(const EngramLayer& layer) {
-  const std::int64_t highway = std::int64_t{layer.stream_count} * layer.hidden;
-  return {layer.hidden, layer.stream_count, highway, highway};
-}
-LayerSizes sizes_of(const EngramDemoLayer& layer) {
-  const std::int64_t highway = std::int64_t{layer.stream_count} * layer.hidden;
-  return {layer.hidden, layer.stream_count, highway, highway};
-}
-LayerSizes sizes_of(const LongcatLayer& layer) { return {layer.hidden, 1, 0, layer.hidden}; }
-LayerSizes sizes_of(const GemmaLayer& layer) {
-  return {layer.hidden, 1, layer.hidden, std::int64_t{layer.layer_count} * layer.layer_dim};
+std::uint64_t dense_bytes(const Qwen4ExpLayer& layer) {
+  std::uint64_t bytes = 0;
+  for (const TensorRef* tensor : {&layer.key, &layer.value, &layer.norm_key, &layer.norm_query,
+                                  &layer.norm_conv, &layer.conv}) {
+    bytes += tensor->bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -89,7 +86,8 @@ ple_status ple_model_get_info(const ple_model* model, ple_model_info* info) {
     for (const LayerSpec& layer : spec.layers) {
       filled.lookback = std::max(filled.lookback, layer.hash->lookback());
       filled.table_bytes += table_bytes(layer);
-      filled.dense_bytes += dense_bytes(layer);
+      filled.dense_bytes +=
+          std::visit([](const auto& parts) { return dense_bytes(parts); }, layer.parts);
     }
     *info = filled;
     return {};

@@ -41,10 +41,15 @@ class CpuBackend : public Backend {
 }  // namespace
 
 std::int32_t carried_window(const LayerSpec& layer) {
-  const auto window = [](const auto& parts) { return (parts.tap_count - 1) * parts.dilation; };
-  if (const auto* parts = std::get_if<Qwen4ExpLayer>(&layer.parts)) return window(*parts);
-  if (const auto* parts = std::get_if<EngramDemoLayer>(&layer.parts)) return window(*parts);
-  return 0;
+  return std::visit(
+      [](const auto& parts) -> std::int32_t {
+        if constexpr (requires { parts.tap_count; }) {
+          return (parts.tap_count - 1) * parts.dilation;
+        } else {
+          return 0;
+        }
+      },
+      layer.parts);
 }
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(std::int32_t thread_count) {

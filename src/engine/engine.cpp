@@ -204,7 +204,7 @@ EngineMetrics Engine::metrics() const {
   EngineMetrics metrics;
   metrics.tokens = counters_.tokens.load(std::memory_order_relaxed);
   metrics.steps = counters_.steps.load(std::memory_order_relaxed);
-  for (const EngineLayer& layer : layers_) metrics.rows += layer.cache->metrics();
+  for (const EngineLayer& layer : layers_) add(metrics.rows, layer.cache->metrics());
   LatencyHistogram read_ns;
   for (const EngineLayer& layer : layers_) {
     if (layer.table == nullptr) continue;
