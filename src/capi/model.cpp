@@ -45,15 +45,6 @@ LayerSizes sizes_of(const Qwen4ExpLayer& layer) {
   const std::int64_t highway = std::int64_t{layer.stream_count} * layer.hidden;
   return {layer.hidden, layer.stream_count, highway, highway};
 }
-std::uint64_t dense_bytes(const Qwen4ExpLayer& layer) {
-  std::uint64_t bytes = 0;
-  for (const TensorRef* tensor : {&layer.key, &layer.value, &layer.norm_key, &layer.norm_query,
-                                  &layer.norm_conv, &layer.conv}) {
-    bytes += tensor->bytes;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 ple_status ple_model_open(const char* path, ple_model** model) {
@@ -86,8 +77,7 @@ ple_status ple_model_get_info(const ple_model* model, ple_model_info* info) {
     for (const LayerSpec& layer : spec.layers) {
       filled.lookback = std::max(filled.lookback, layer.hash->lookback());
       filled.table_bytes += table_bytes(layer);
-      filled.dense_bytes +=
-          std::visit([](const auto& parts) { return dense_bytes(parts); }, layer.parts);
+      for (const TensorRef& tensor : dense_tensors(layer)) filled.dense_bytes += tensor.bytes;
     }
     *info = filled;
     return {};
