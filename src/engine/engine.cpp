@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "cache/row_requests.hpp"
 #include "engine/warm_start.hpp"
 #include "kernels/gather_rows.hpp"
 #include "table/memory_table.hpp"
@@ -123,7 +124,8 @@ Status Engine::open_caches() {
     cache.landing_memory = backend_->landing_memory();
     PLE_TRY_ASSIGN(layer.cache, RowCache::open(*layer.source, cache));
     info_.slot_count += layer.cache->slot_count();
-    info_.arena_bytes += layer.cache->arena_bytes();
+    info_.arena_bytes +=
+        std::uint64_t{layer.cache->slot_count()} * slot_bytes_of(layer.source->encoding());
   }
   return {};
 }
