@@ -33,11 +33,15 @@ std::uint32_t file_index_of(const char* path, std::vector<ModelFile>& files) {
   return static_cast<std::uint32_t>(files.size() - 1);
 }
 
-Status describe_table(const ple_layer_desc& desc, ModelSpec& model, TableSpec& table) {
+Status describe_table(const ple_layer_desc& desc, std::int32_t embed_dim, ModelSpec& model,
+                      LayerSpec& layer) {
+  TableSpec& table = layer.table;
   if (desc.row_format != PLE_ROW_BF16 && desc.row_format != PLE_ROW_FP8_E4M3) {
     return error(StatusCode::unsupported, "layer {}: row_format {} of a described model",
                  desc.layer_index, static_cast<int>(desc.row_format));
   }
+  table.row_count = layer.hash->row_count();
+  table.encoding.dim = embed_dim / layer.hash->column_count();
   table.encoding.format = static_cast<RowFormat>(desc.row_format);
   table.encoding.row_bytes = encoded_row_bytes(table.encoding.format, table.encoding.dim);
   table.encoding.scale = desc.row_format == PLE_ROW_BF16 ? 1.0F : desc.row_scale;
@@ -83,7 +87,7 @@ Status describe_layer(const ple_layer_desc& desc, ModelSpec& model, LayerSpec& l
   parts.norm_query = tensor_of("norm_query", desc.norm_query, {highway});
   parts.norm_conv = tensor_of("norm_conv", desc.norm_conv, {highway});
   parts.conv = tensor_of("conv", desc.conv, {highway, 1, parts.tap_count});
-  return describe_table(desc, model, layer.table);
+  return describe_table(desc, parts.embed_dim, model, layer);
 }
 
 Result<ModelSpec> describe(const ple_model_desc& desc) {
