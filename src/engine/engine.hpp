@@ -15,8 +15,9 @@
 #include "engine/layer.hpp"
 #include "engine/metrics.hpp"
 #include "engine/options.hpp"
+#include "io/block_reader.hpp"
 #include "sequence/timeline.hpp"
-#include "table/table.hpp"
+#include "table/row_source.hpp"
 
 namespace ple {
 
@@ -25,8 +26,7 @@ namespace ple {
 struct EngineLayer {
   const LayerSpec* spec = nullptr;
   std::unique_ptr<RowSource> source;
-  const Table* table = nullptr;     // the source where its rows lie in files
-  std::unique_ptr<RowCache> cache;  // behind source: it ends first
+  std::unique_ptr<RowCache> cache;  // after source: its reads end first
   std::unique_ptr<Layer> layer;
 };
 
@@ -81,7 +81,6 @@ class Engine {
   Status open_caches();
   Status load_weights();
   void read_warm_start();
-  Status read_direct(RowSource& source, std::span<const RowId> rows, std::byte* out) const;
 
   std::shared_ptr<const ModelSpec> model_;
   EngineOptions options_;
@@ -90,6 +89,7 @@ class Engine {
   StepCounters counters_;
 
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<BlockReader> reader_;  // none where every row lies in memory
   std::vector<EngineLayer> layers_;
 };
 

@@ -96,16 +96,12 @@ std::int64_t Step::bytes_for(std::int64_t token_count) const {
 Status Step::stage(const Batch& batch) {
   const ScopedTimer timer(engine_->counters().stage);
   PLE_TRY(check(batch));
-  // Whatever ends this early, memory running out too, leaves nothing staged.
-  struct Rollback {
-    Step* step;
-    ~Rollback() {
-      if (step != nullptr) step->discard();
-    }
-  } rollback{this};
-  PLE_TRY(stage_tokens(batch));
-  PLE_TRY(stage_rows());
-  rollback.step = nullptr;
+  Status status = stage_tokens(batch);
+  if (status.is_ok()) status = stage_rows();
+  if (!status.is_ok()) {
+    discard();
+    return status;
+  }
   log_gather();
   return {};
 }
@@ -164,7 +160,7 @@ void Step::log_gather() const {
                      members_.size());
 }
 
-bool Step::ready() const {
+bool Step::ready() {
   return std::all_of(parts_.begin(), parts_.end(),
                      [](const LayerPart& part) { return part.rows->ready(); });
 }

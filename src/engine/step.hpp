@@ -40,8 +40,7 @@ class Step {
 
   // On failure nothing is staged.
   Status stage(const Batch& batch);
-  std::size_t sequence_count() const { return members_.size(); }
-  bool ready() const;
+  bool ready();
   Status wait();
   Status run(std::int32_t layer_index, const StepRun& run);
   // accepted: empty for all.

@@ -66,10 +66,11 @@ void ReadWorker::read_until_stopped() {
     if (!stopping && !free_.empty()) stopping = !list_.take(*queue_, free_.size(), taken_);
     for (TakenRead& taken : taken_) begin(taken);
     taken_.clear();
+    const bool has_waiting = !waiting_.empty();
     push_waiting();
     if (stopping && free_.size() == slots_.size()) return;
-    // The queue is full of nothing of ours: no completion would end a wait.
-    if (in_queue_count_ == 0 && !waiting_.empty()) continue;
+    // Every push was refused: no completion would end a wait.
+    if (has_waiting && in_queue_count_ == 0) continue;
 
     std::size_t count = queue_->poll(completions_);
     if (count == 0) {

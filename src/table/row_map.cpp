@@ -24,17 +24,19 @@ Result<RowMap> RowMap::make(const TableSpec& table, std::span<const BlockFile> f
   }
   std::uint64_t row_bytes = 0;
   for (const std::uint32_t part_bytes : table.part_bytes) {
+    if (part_bytes == 0 || part_bytes > kRowBytesMax) {
+      return error(StatusCode::invalid_argument,
+                   "a part of {} bytes of a row: 1 to {} are possible", part_bytes, kRowBytesMax);
+    }
     Part& part = map.parts_.emplace_back();
     part.bytes = part_bytes;
     part.row_offset = static_cast<std::uint32_t>(row_bytes);
     row_bytes += part_bytes;
-    if (part_bytes == 0 || row_bytes > kRowBytesMax) break;
   }
-  if (row_bytes == 0 || row_bytes != static_cast<std::uint64_t>(table.encoding.row_bytes) ||
-      map.parts_.size() != table.part_bytes.size()) {
+  if (row_bytes == 0 || row_bytes != static_cast<std::uint64_t>(table.encoding.row_bytes)) {
     return error(StatusCode::invalid_argument,
-                 "rows of {} bytes in {} parts: the parts do not add up, or are beyond {} bytes",
-                 table.encoding.row_bytes, table.part_bytes.size(), kRowBytesMax);
+                 "rows of {} bytes, but the {} parts of a row have {} bytes together",
+                 table.encoding.row_bytes, table.part_bytes.size(), row_bytes);
   }
   for (const ShardExtent& shard : table.shards) {
     if (shard.part >= map.parts_.size()) {
