@@ -30,6 +30,7 @@ class Backend {
 
   // Memory for slots and for carried state (zero when new); and pinned host memory where slots are
   // not visible to the host, else nothing.
+  virtual bool slots_are_in_host_memory() const = 0;
   virtual SlotMemoryFactory slot_memory() const = 0;
   virtual SlotMemoryFactory landing_memory() const = 0;
 

@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "base/aligned_buffer.hpp"
 #include "base/error.hpp"
 #include "base/thread_pool.hpp"
 #include "engine/backend.hpp"
@@ -10,17 +9,6 @@
 namespace ple {
 
 namespace {
-
-class HostMemory : public SlotMemory {
- public:
-  explicit HostMemory(AlignedBuffer buffer) : buffer_(std::move(buffer)) {}
-  std::byte* host_address() override { return buffer_.data(); }
-  std::byte* kernel_address() override { return buffer_.data(); }
-  std::size_t bytes() const override { return buffer_.bytes(); }
-
- private:
-  AlignedBuffer buffer_;
-};
 
 class CpuBackend : public Backend {
  public:
@@ -32,13 +20,9 @@ class CpuBackend : public Backend {
   std::int32_t thread_count() const override { return pool_->thread_count(); }
   kernels::Arithmetic default_arithmetic() const override { return kernels::Arithmetic::float32; }
 
-  SlotMemoryFactory slot_memory() const override {
-    return [](std::size_t bytes) -> Result<std::unique_ptr<SlotMemory>> {
-      PLE_TRY_ASSIGN(AlignedBuffer buffer, AlignedBuffer::allocate(bytes));
-      return std::unique_ptr<SlotMemory>(std::make_unique<HostMemory>(std::move(buffer)));
-    };
-  }
-  SlotMemoryFactory landing_memory() const override { return {}; }
+  bool slots_are_in_host_memory() const override { return true; }
+  SlotMemoryFactory slot_memory() const override { return make_host_slot_memory; }
+  SlotMemoryFactory landing_memory() const override { return make_host_slot_memory; }
 
   Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
                                             const LayerOptions& options) override {
@@ -55,6 +39,18 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace
+
+std::int32_t carried_window(const LayerSpec& layer) {
+  return std::visit(
+      [](const auto& parts) -> std::int32_t {
+        if constexpr (requires { parts.tap_count; }) {
+          return (parts.tap_count - 1) * parts.dilation;
+        } else {
+          return 0;
+        }
+      },
+      layer.parts);
+}
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(std::int32_t thread_count) {
   PLE_TRY_ASSIGN(std::unique_ptr<ThreadPool> pool, ThreadPool::create(thread_count));

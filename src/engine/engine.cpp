@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/error.hpp"
+#include "cache/row_requests.hpp"
 #include "engine/warm_start.hpp"
+#include "kernels/gather_rows.hpp"
 #include "table/memory_table.hpp"
-#include "table/table.hpp"
 
 namespace ple {
 
@@ -60,7 +62,7 @@ Status Engine::choose_layers() {
       return error(StatusCode::invalid_argument,
                    "the model was opened from a config alone: it has no tensors to run with");
     }
-    layers_.push_back({.spec = &spec, .source = {}, .cache = {}, .layer = {}});
+    layers_.push_back({.spec = &spec, .source = {}, .table = nullptr, .cache = {}, .layer = {}});
   }
   for (const std::int32_t asked : options_.layers) PLE_TRY(find_layer(asked).status());
   return {};
@@ -90,28 +92,16 @@ Status Engine::choose_backend() {
 }
 
 Status Engine::open_tables() {
-  const bool needs_reader = std::any_of(layers_.begin(), layers_.end(), [](const auto& layer) {
-    return !is_in_memory(layer.spec->table);
-  });
-  if (needs_reader) {
-    std::vector<BlockFile> files;
-    for (const ModelFile& file : model_->files) {
-      PLE_TRY_ASSIGN(BlockFile opened, BlockFile::open(file.path, DirectIo::automatic));
-      if (opened.bytes() != file.bytes) {
-        return error(StatusCode::corrupt, "file '{}': {} bytes, but {} when the model was opened",
-                     file.path, opened.bytes(), file.bytes);
-      }
-      files.push_back(std::move(opened));
-    }
-    PLE_TRY_ASSIGN(reader_, BlockReader::open(std::move(files), options_.reader));
-    info_.reader = reader_->info();
-  }
   for (EngineLayer& layer : layers_) {
     if (is_in_memory(layer.spec->table)) {
       PLE_TRY_ASSIGN(layer.source, MemoryTable::open(layer.spec->table));
-    } else {
-      PLE_TRY_ASSIGN(layer.source, Table::open(*reader_, layer.spec->table));
+      continue;
     }
+    PLE_TRY_ASSIGN(std::unique_ptr<Table> table,
+                   Table::open(layer.spec->table, model_->files, {.reader = options_.reader}));
+    info_.reader = table->reader_info();
+    layer.table = table.get();
+    layer.source = std::move(table);
   }
   return {};
 }
@@ -134,7 +124,8 @@ Status Engine::open_caches() {
     cache.landing_memory = backend_->landing_memory();
     PLE_TRY_ASSIGN(layer.cache, RowCache::open(*layer.source, cache));
     info_.slot_count += layer.cache->slot_count();
-    info_.arena_bytes += layer.cache->arena_bytes();
+    info_.arena_bytes +=
+        std::uint64_t{layer.cache->slot_count()} * slot_bytes_of(layer.source->encoding());
   }
   return {};
 }
@@ -176,34 +167,55 @@ Status Engine::read_rows(std::size_t layer, std::span<const RowId> rows, bool di
                    engine_layer.spec->layer_index, rows[i], engine_layer.source->row_count());
     }
   }
-  if (direct) return read_rows_direct(*engine_layer.source, rows, out, options_.read_deadline_ms);
-  if (engine_layer.cache->view_is_on_device()) {
+  if (direct) return read_direct(*engine_layer.source, rows, out);
+  if (!backend_->slots_are_in_host_memory()) {
     return error(StatusCode::unsupported, "rows through a cache in device memory");
   }
   PLE_TRY_ASSIGN(const auto staged, engine_layer.cache->make_staged(rows.size()));
   PLE_TRY(engine_layer.cache->stage(rows, *staged));
   const Status arrived = staged->wait();
-  if (arrived.is_ok()) {
-    const RowView view = staged->view();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      std::memcpy(out + i * row_bytes, slot_address(view, staged->slots()[i]), row_bytes);
-    }
+  for (std::size_t i = 0; arrived.is_ok() && i < rows.size(); ++i) {
+    std::memcpy(out + i * row_bytes, kernels::row_bytes_of(staged->view(), staged->slots()[i]),
+                row_bytes);
   }
   staged->release();
   return arrived;
+}
+
+Status Engine::read_direct(RowSource& source, std::span<const RowId> rows, std::byte* out) const {
+  const auto row_bytes = static_cast<std::size_t>(source.encoding().row_bytes);
+  std::vector<RowRead> reads;
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return rows[a] < rows[b]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && rows[order[i]] == rows[order[i - 1]]) continue;
+    reads.push_back({rows[order[i]], out + order[i] * row_bytes});
+  }
+  const std::shared_ptr<RowReadBatch> batch = source.make_batch();
+  PLE_TRY(source.submit(reads, batch));
+  PLE_TRY(batch->wait(std::chrono::milliseconds(options_.read_deadline_ms)));
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (rows[order[i]] != rows[order[i - 1]]) continue;
+    std::memcpy(out + order[i] * row_bytes, out + order[i - 1] * row_bytes, row_bytes);
+  }
+  return {};
 }
 
 EngineMetrics Engine::metrics() const {
   EngineMetrics metrics;
   metrics.tokens = counters_.tokens.load(std::memory_order_relaxed);
   metrics.steps = counters_.steps.load(std::memory_order_relaxed);
-  for (const EngineLayer& layer : layers_) metrics.rows += layer.cache->metrics();
-  if (reader_ != nullptr) {
-    const BlockReaderMetrics& reader = reader_->metrics();
-    metrics.disk_reads = reader.read_count.load(std::memory_order_relaxed);
-    metrics.disk_bytes = reader.read_bytes.load(std::memory_order_relaxed);
-    metrics.read = quantiles_of(reader.read_ns);
+  for (const EngineLayer& layer : layers_) add(metrics.rows, layer.cache->metrics());
+  LatencyHistogram read_ns;
+  for (const EngineLayer& layer : layers_) {
+    if (layer.table == nullptr) continue;
+    const BlockReaderMetrics& reader = layer.table->reader_metrics();
+    metrics.disk_reads += reader.read_count.load(std::memory_order_relaxed);
+    metrics.disk_bytes += reader.read_bytes.load(std::memory_order_relaxed);
+    read_ns.add(reader.read_ns);
   }
+  metrics.read = quantiles_of(read_ns);
   metrics.stage = quantiles_of(counters_.stage);
   metrics.wait = quantiles_of(counters_.wait);
   metrics.run = quantiles_of(counters_.run);

@@ -15,9 +15,8 @@
 #include "engine/layer.hpp"
 #include "engine/metrics.hpp"
 #include "engine/options.hpp"
-#include "io/block_reader.hpp"
 #include "sequence/timeline.hpp"
-#include "table/row_source.hpp"
+#include "table/table.hpp"
 
 namespace ple {
 
@@ -26,7 +25,8 @@ namespace ple {
 struct EngineLayer {
   const LayerSpec* spec = nullptr;
   std::unique_ptr<RowSource> source;
-  std::unique_ptr<RowCache> cache;  // after source: its reads end first
+  const Table* table = nullptr;     // the source where its rows lie in files
+  std::unique_ptr<RowCache> cache;  // behind source: it ends first
   std::unique_ptr<Layer> layer;
 };
 
@@ -81,6 +81,7 @@ class Engine {
   Status open_caches();
   Status load_weights();
   void read_warm_start();
+  Status read_direct(RowSource& source, std::span<const RowId> rows, std::byte* out) const;
 
   std::shared_ptr<const ModelSpec> model_;
   EngineOptions options_;
@@ -89,7 +90,6 @@ class Engine {
   StepCounters counters_;
 
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<BlockReader> reader_;  // none where every row lies in memory
   std::vector<EngineLayer> layers_;
 };
 

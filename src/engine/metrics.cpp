@@ -26,6 +26,17 @@ void put_summary(std::string& page, const char* name, const char* help, const Qu
 
 }  // namespace
 
+void add(RowCacheMetrics& sum, const RowCacheMetrics& more) {
+  sum.rows_asked += more.rows_asked;
+  sum.rows_distinct += more.rows_distinct;
+  sum.rows_hit += more.rows_hit;
+  sum.rows_missed += more.rows_missed;
+  sum.rows_staged += more.rows_staged;
+  sum.rows_reread += more.rows_reread;
+  sum.rows_prefetched += more.rows_prefetched;
+  sum.rows_evicted += more.rows_evicted;
+}
+
 Quantiles quantiles_of(const LatencyHistogram& histogram) {
   const auto us = [&](double fraction) {
     return static_cast<double>(histogram.percentile_ns(fraction)) * 1e-3;

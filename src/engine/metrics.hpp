@@ -57,6 +57,8 @@ struct EngineMetrics {
   Quantiles run;
 };
 
+void add(RowCacheMetrics& sum, const RowCacheMetrics& more);
+
 Quantiles quantiles_of(const LatencyHistogram& histogram);
 
 // The text page that Prometheus scrapes.

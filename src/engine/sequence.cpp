@@ -86,12 +86,13 @@ Status Sequence::restore(std::span<const std::byte> blob) {
 }
 
 Status Sequence::restore_layer(std::size_t layer, const Snapshot& saved, SlotMemory& state) const {
+  if (saved.position_count == 0) return {};
   const EngineLayer& engine_layer = engine_->layers()[layer];
   const auto found = std::find_if(saved.layers.begin(), saved.layers.end(), [&](const auto& l) {
     return l.layer_index == engine_layer.spec->layer_index;
   });
   const std::int32_t entry_begin = engine_->past().window - saved.position_count;
-  if (saved.kind == SnapshotKind::full || saved.position_count == 0) {
+  if (saved.kind == SnapshotKind::full) {
     return engine_layer.layer->restore_state(state.kernel_address(), entry_begin, *found, {}, {});
   }
   const RowHash& hash = *engine_layer.spec->hash;

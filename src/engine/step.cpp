@@ -96,12 +96,16 @@ std::int64_t Step::bytes_for(std::int64_t token_count) const {
 Status Step::stage(const Batch& batch) {
   const ScopedTimer timer(engine_->counters().stage);
   PLE_TRY(check(batch));
-  Status status = stage_tokens(batch);
-  if (status.is_ok()) status = stage_rows();
-  if (!status.is_ok()) {
-    discard();
-    return status;
-  }
+  // Whatever ends this early, memory running out too, leaves nothing staged.
+  struct Rollback {
+    Step* step;
+    ~Rollback() {
+      if (step != nullptr) step->discard();
+    }
+  } rollback{this};
+  PLE_TRY(stage_tokens(batch));
+  PLE_TRY(stage_rows());
+  rollback.step = nullptr;
   log_gather();
   return {};
 }
@@ -160,7 +164,7 @@ void Step::log_gather() const {
                      members_.size());
 }
 
-bool Step::ready() {
+bool Step::ready() const {
   return std::all_of(parts_.begin(), parts_.end(),
                      [](const LayerPart& part) { return part.rows->ready(); });
 }

@@ -40,7 +40,8 @@ class Step {
 
   // On failure nothing is staged.
   Status stage(const Batch& batch);
-  bool ready();
+  std::size_t sequence_count() const { return members_.size(); }
+  bool ready() const;
   Status wait();
   Status run(std::int32_t layer_index, const StepRun& run);
   // accepted: empty for all.

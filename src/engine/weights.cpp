@@ -1,13 +1,10 @@
 #include "engine/weights.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/error.hpp"
-#include "io/unique_fd.hpp"
+#include "checkpoint/input_file.hpp"
 
 namespace ple {
 
@@ -21,21 +18,8 @@ Status read_tensor(const ModelSpec& model, const TensorRef& tensor, std::uint64_
     std::memcpy(out.data(), tensor.data + begin, out.size());
     return {};
   }
-  const std::string& path = model.files[tensor.file_index].path;
-  PLE_TRY_ASSIGN(const UniqueFd file, UniqueFd::open_readonly(path));
-  std::uint64_t offset = tensor.offset + begin;
-  while (!out.empty()) {
-    const ssize_t got = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      return error(StatusCode::io_error, "file '{}': tensor '{}': {} bytes at offset {}: {}", path,
-                   tensor.name, out.size(), offset,
-                   got == 0 ? "the file has become shorter" : std::strerror(errno));
-    }
-    out = out.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return {};
+  PLE_TRY_ASSIGN(const InputFile file, InputFile::open(model.files[tensor.file_index].path));
+  return file.read(tensor.offset + begin, out);
 }
 
 Result<std::vector<std::uint16_t>> read_bf16(const ModelSpec& model, const TensorRef& tensor) {

@@ -34,8 +34,8 @@ class RowHash {
 
   virtual HashConstants constants() const { return {}; }
 
-  // Refuses ids outside [0, vocab_size), naming the first one and its index in tokens. kDeadToken
-  // passes where the family has dead tokens.
+  // Refuses ids outside [0, vocab_size), naming the first one and its index in tokens. Dead tokens
+  // pass. A hash that still needs its token map refuses everything.
   Status check(std::span<const TokenId> tokens) const;
 
   // Tokens before a position that its rows depend on.
@@ -45,7 +45,13 @@ class RowHash {
   // Rows of the table; every id that row_ids gives is below it (or kNoRow).
   std::uint64_t row_count() const { return traits_.row_count; }
   std::int64_t vocab_size() const { return traits_.vocab_size; }
+  // Whether a position with this id takes no part in the layer: kDeadToken, or another id that the
+  // model marks such positions with, in a family that has dead tokens.
+  bool is_dead(TokenId token) const {
+    return traits_.has_dead_tokens && (token == kDeadToken || token == traits_.dead_token);
+  }
   bool has_dead_tokens() const { return traits_.has_dead_tokens; }
+  bool needs_token_map() const { return traits_.needs_token_map; }
   // A digest of every constant that decides the ids: equal digests mean equal functions.
   std::uint64_t identity() const { return traits_.identity; }
 
@@ -56,9 +62,12 @@ class RowHash {
     std::uint64_t row_count = 0;
     std::int64_t vocab_size = 0;
     bool has_dead_tokens = false;
+    TokenId dead_token = kDeadToken;
+    bool needs_token_map = false;
     std::uint64_t identity = 0;
   };
   explicit RowHash(const Traits& traits) : traits_(traits) {}
+  const Traits& traits() const { return traits_; }
 
  private:
   Traits traits_;

@@ -1,0 +1,124 @@
+#include "engine/warm_start.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace ple {
+
+namespace {
+
+constexpr char kMagic[8] = {'P', 'L', 'E', 'W', 'A', 'R', 'M', '\0'};
+constexpr std::uint32_t kVersion = 1;
+// Half of what a cache holds is hot enough to be worth reading back.
+constexpr std::size_t kHotShare = 2;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t layer_count;
+  std::uint64_t geometry_identity;
+  std::uint64_t weights_identity;
+};
+static_assert(sizeof(Header) == 32);
+
+struct LayerHeader {
+  std::int32_t layer_index;
+  std::uint32_t row_count;
+};
+
+void append(std::string& bytes, const void* data, std::size_t count) {
+  bytes.append(static_cast<const char*>(data), count);
+}
+
+Status damaged(const std::string& path) {
+  return error(StatusCode::corrupt, "warm start file '{}': damaged", path);
+}
+
+}  // namespace
+
+Status save_warm_start(const std::string& path, const ModelSpec& model,
+                       std::span<const EngineLayer> layers) {
+  std::string bytes;
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.version = kVersion;
+  header.layer_count = static_cast<std::uint32_t>(layers.size());
+  header.geometry_identity = model.geometry_identity;
+  header.weights_identity = model.weights_identity;
+  append(bytes, &header, sizeof(header));
+  for (const EngineLayer& layer : layers) {
+    if (layer.cache == nullptr) return {};
+    const std::vector<RowId> rows = layer.cache->hot_rows(layer.cache->slot_count() / kHotShare);
+    const LayerHeader layer_header{layer.spec->layer_index,
+                                   static_cast<std::uint32_t>(rows.size())};
+    append(bytes, &layer_header, sizeof(layer_header));
+    append(bytes, rows.data(), rows.size() * sizeof(RowId));
+  }
+  const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
+  append(bytes, &checksum, sizeof(checksum));
+
+  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
+    const Status status = error(StatusCode::io_error, "warm start file '{}': not written: {}", path,
+                                std::strerror(errno));
+    std::remove(partial.c_str());
+    return status;
+  }
+  return {};
+}
+
+Status load_warm_start(const std::string& path, const ModelSpec& model,
+                       std::span<const EngineLayer> layers) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return error(StatusCode::not_found, "warm start file '{}': none yet", path);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  Header header{};
+  std::uint64_t checksum = 0;
+  if (bytes.size() < sizeof(header) + sizeof(checksum)) return damaged(path);
+  const std::size_t body = bytes.size() - sizeof(checksum);
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::memcpy(&checksum, bytes.data() + body, sizeof(checksum));
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
+      XXH3_64bits(bytes.data(), body) != checksum) {
+    return damaged(path);
+  }
+  if (header.version != kVersion || header.geometry_identity != model.geometry_identity ||
+      header.weights_identity != model.weights_identity) {
+    return error(StatusCode::invalid_argument, "warm start file '{}': of another model or version",
+                 path);
+  }
+  std::size_t at = sizeof(header);
+  for (std::uint32_t i = 0; i < header.layer_count; ++i) {
+    LayerHeader layer_header{};
+    if (body - at < sizeof(layer_header)) return damaged(path);
+    std::memcpy(&layer_header, bytes.data() + at, sizeof(layer_header));
+    at += sizeof(layer_header);
+    if ((body - at) / sizeof(RowId) < layer_header.row_count) return damaged(path);
+    std::vector<RowId> rows(layer_header.row_count);
+    std::memcpy(rows.data(), bytes.data() + at, rows.size() * sizeof(RowId));
+    at += rows.size() * sizeof(RowId);
+    for (const EngineLayer& layer : layers) {
+      if (layer.spec->layer_index != layer_header.layer_index) continue;
+      for (const RowId row : rows) {
+        if (row >= layer.source->row_count()) return damaged(path);
+      }
+      PLE_TRY(layer.cache->prefetch(rows));
+    }
+  }
+  return {};
+}
+
+}  // namespace ple
