@@ -16,6 +16,7 @@ add_custom_target(ple_rooms)              # the library
 add_custom_target(ple_tests)              # tests that need no GPU
 add_custom_target(ple_concurrency_tests)  # label concurrency
 add_custom_target(ple_gpu_tests)          # label gpu
+add_custom_target(ple_fuzzers)
 
 # ple_add_room(NAME SOURCES ... DEPENDS ...): the static library ple_NAME of src/NAME.
 function(ple_add_room name)
@@ -72,6 +73,7 @@ function(ple_add_fuzzer name)
   target_link_libraries(${name} PRIVATE ple_flags ${fuzzer_DEPENDS})
   if(PLE_BUILD_FUZZERS)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(ple_fuzzers ${name})
     return()
   endif()
   target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/fuzz/replay_main.cpp")

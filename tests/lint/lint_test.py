@@ -124,7 +124,7 @@ class LintTest(unittest.TestCase):
         self.assert_finds({"docs/a.md": "A\n"}, "this has 0")
         self.assert_finds({"docs/a.md": "# A\n\nSee [b](b.md).\n"}, "b.md does not exist")
         self.assert_clean({"docs/a.md": "# A\n\n```\n# a comment\n```\n\nSee [b](b.md#c).\n", "docs/b.md": "# B\n"})
-        self.assert_finds({f"{i}.txt": "" for i in range(16)}, "16 entries in the root")
+        self.assert_finds({f"{i}.txt": "" for i in range(19)}, "19 entries in the root")
 
 
 if __name__ == "__main__":
