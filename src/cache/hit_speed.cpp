@@ -1,0 +1,195 @@
+#include "cache/hit_speed.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cache/row_cache.hpp"
+#include "cache/row_requests.hpp"
+#include "cache/slot_set.hpp"
+
+namespace ple {
+
+namespace {
+
+constexpr std::size_t kStepIds = 131072;
+// Steps until ids repeat: together they touch far more metadata than the processor caches.
+constexpr std::size_t kPoolSteps = 32;
+
+// Rows that are there as soon as they are asked for, with no bytes.
+class UnwrittenRows final : public RowSource {
+ public:
+  UnwrittenRows(std::uint64_t row_count, std::int32_t row_bytes)
+      : row_count_(row_count),
+        encoding_{.format = RowFormat::bf16, .dim = row_bytes / 2, .row_bytes = row_bytes} {}
+
+  std::uint64_t row_count() const override { return row_count_; }
+  RowEncoding encoding() const override { return encoding_; }
+  std::shared_ptr<RowReadBatch> make_batch() override { return std::make_shared<Batch>(); }
+  Status submit(std::span<const RowRead>, const std::shared_ptr<RowReadBatch>&) override {
+    return {};
+  }
+
+ private:
+  class Batch final : public RowReadBatch {
+   public:
+    bool done() const override { return true; }
+    Status wait(std::chrono::nanoseconds) override { return {}; }
+    bool arrived(std::size_t) const override { return true; }
+  };
+
+  std::uint64_t row_count_;
+  RowEncoding encoding_;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// One thread's steps over the cache.
+class Stepper {
+ public:
+  Stepper(RowCache& cache, const HitSpeedOptions& options, std::uint64_t row_count,
+          std::uint64_t seed)
+      : cache_(cache), options_(options), step_index_(seed << 32) {
+    if (options.make_ids) {
+      ids_.resize(kStepIds);
+      return;
+    }
+    std::mt19937_64 engine(seed);
+    std::uniform_int_distribution<RowId> uniform(0, static_cast<RowId>(row_count - 1));
+    ids_.resize(kStepIds * kPoolSteps);
+    for (RowId& row : ids_) row = uniform(engine);
+  }
+
+  Status prepare() {
+    PLE_TRY_ASSIGN(staged_, cache_.make_staged(kStepIds));
+    return {};
+  }
+
+  // Seconds that staging alone took.
+  Result<double> step(std::size_t id_count) {
+    const auto start = std::chrono::steady_clock::now();
+    PLE_TRY(cache_.stage(next_ids(id_count), *staged_));
+    const double seconds = seconds_since(start);
+    PLE_TRY(staged_->wait());
+    staged_->release();
+    return seconds;
+  }
+
+  // Seconds that some whole steps take.
+  Result<double> steps(std::size_t step_count) {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::size_t index = 0; index < step_count; ++index) {
+      PLE_TRY(step(kStepIds).status());
+    }
+    return seconds_since(start);
+  }
+
+  // The whole table, once.
+  Status fill(std::uint64_t row_count) {
+    std::vector<RowId> rows(kStepIds);
+    for (std::uint64_t begin = 0; begin < row_count; begin += kStepIds) {
+      rows.resize(std::min<std::uint64_t>(kStepIds, row_count - begin));
+      std::iota(rows.begin(), rows.end(), static_cast<RowId>(begin));
+      PLE_TRY(cache_.stage(rows, *staged_));
+      PLE_TRY(staged_->wait());
+      staged_->release();
+    }
+    return {};
+  }
+
+ private:
+  std::span<const RowId> next_ids(std::size_t id_count) {
+    ++step_index_;
+    if (options_.make_ids) {
+      options_.make_ids(step_index_, {ids_.data(), id_count});
+      return {ids_.data(), id_count};
+    }
+    const std::size_t begin = next_begin_;
+    next_begin_ = (begin + std::max<std::size_t>(id_count, 64)) % (ids_.size() - kStepIds + 1);
+    return {ids_.data() + begin, id_count};
+  }
+
+  RowCache& cache_;
+  const HitSpeedOptions& options_;
+  std::uint64_t step_index_;
+  std::vector<RowId> ids_;
+  std::size_t next_begin_ = 0;
+  std::unique_ptr<StagedRows> staged_;
+};
+
+Result<double> median_stage_us(Stepper& stepper, std::size_t id_count, std::size_t step_count) {
+  std::vector<double> microseconds;
+  for (std::size_t index = 0; index < step_count; ++index) {
+    PLE_TRY_ASSIGN(const double seconds, stepper.step(id_count));
+    microseconds.push_back(seconds * 1e6);
+  }
+  return median(std::move(microseconds));
+}
+
+// Ids per second of two threads over one, taken in turn so that both see the same machine.
+Result<double> median_two_thread_scale(Stepper& first, Stepper& second, std::size_t repeats) {
+  constexpr std::size_t kSteps = 8;
+  std::vector<double> scales;
+  for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
+    PLE_TRY_ASSIGN(const double alone, first.steps(kSteps));
+    const auto start = std::chrono::steady_clock::now();
+    Status second_status;
+    std::thread thread([&] { second_status = second.steps(kSteps).status(); });
+    const Status first_status = first.steps(kSteps).status();
+    thread.join();
+    const double together = seconds_since(start);
+    PLE_TRY(first_status);
+    PLE_TRY(second_status);
+    scales.push_back(2 * alone / together);
+  }
+  return median(std::move(scales));
+}
+
+}  // namespace
+
+Result<HitSpeed> measure_hit_speed(const HitSpeedOptions& options) {
+  UnwrittenRows shape(1, options.row_bytes);
+  const std::uint64_t set_bytes = std::uint64_t{kWayCount} * slot_bytes_of(shape.encoding());
+  const std::uint64_t slot_count = options.arena_bytes / set_bytes * kWayCount;
+  const std::uint64_t row_count = options.make_ids ? options.row_count : slot_count;
+  if (row_count == 0 || row_count > slot_count) {
+    return error(StatusCode::invalid_argument, "{} rows for an arena of {} slots", row_count,
+                 slot_count);
+  }
+  UnwrittenRows source(row_count, options.row_bytes);
+  PLE_TRY_ASSIGN(auto cache, RowCache::open(source, {.cache_bytes = options.arena_bytes}));
+  Stepper first(*cache, options, row_count, 1);
+  Stepper second(*cache, options, row_count, 2);
+  PLE_TRY(first.prepare());
+  PLE_TRY(second.prepare());
+  PLE_TRY(first.fill(row_count));
+
+  HitSpeed speed{.arena_bytes = options.arena_bytes,
+                 .bytes_per_slot = static_cast<double>(sizeof(SlotSet)) / kWayCount};
+  std::vector<double> rates;
+  for (std::uint32_t repeat = 0; repeat < options.repeats; ++repeat) {
+    constexpr std::size_t kSteps = 8;
+    PLE_TRY_ASSIGN(const double seconds, first.steps(kSteps));
+    rates.push_back(kSteps * kStepIds / seconds);
+  }
+  speed.hit_ids_per_s = median(std::move(rates));
+  PLE_TRY_ASSIGN(speed.stage_16_us, median_stage_us(first, 16, options.repeats * 2000));
+  PLE_TRY_ASSIGN(speed.stage_1024_us, median_stage_us(first, 1024, options.repeats * 200));
+  PLE_TRY_ASSIGN(speed.stage_131072_us, median_stage_us(first, kStepIds, options.repeats * 4));
+  PLE_TRY_ASSIGN(speed.two_thread_scale, median_two_thread_scale(first, second, options.repeats));
+  return speed;
+}
+
+}  // namespace ple
