@@ -8,9 +8,11 @@
 namespace ple {
 
 // A map from 32-bit ids to 32-bit values for the length of one step: open addressing, sized once,
-// cleared in proportion to the step. The id 0xFFFFFFFF (no row, no slot) cannot be a key.
+// cleared in proportion to the step.
 class IdMap {
  public:
+  static constexpr std::uint32_t kNoKey = 0xFFFFFFFF;  // no row, no slot: cannot be inserted
+
   // Room for count_max keys.
   explicit IdMap(std::size_t count_max)
       : entries_(std::bit_ceil(std::max<std::size_t>(count_max, 4) * 2)) {}
@@ -25,9 +27,9 @@ class IdMap {
 
   std::size_t size() const { return size_; }
 
-  // The value of key, or nullptr.
+  // The value of key, or nullptr. kNoKey is never there.
   const std::uint32_t* find(std::uint32_t key) const {
-    if (size_ == 0) return nullptr;
+    if (size_ == 0 || key == kNoKey) return nullptr;
     const Entry& entry = entries_[position(key)];
     return entry.key == key ? &entry.value : nullptr;
   }
@@ -42,7 +44,6 @@ class IdMap {
   }
 
  private:
-  static constexpr std::uint32_t kNoKey = 0xFFFFFFFF;
   struct Entry {
     std::uint32_t key = kNoKey;
     std::uint32_t value = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/row_cache.hpp"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "support/fake_row_source.hpp"
 

@@ -35,6 +35,7 @@ class FakeRowSource final : public RowSource {
   // Asked for each row when it is delivered. A row that hangs is never delivered.
   void set_fault(std::function<Fault(RowId)> fault);
   void fail_next_submit() { fail_next_submit_ = true; }
+  void accept_submits() { fail_next_submit_ = false; }
 
   std::size_t pending_count() const;
   // Delivers the pending read at index (modulo their count); false if there is none or it hangs.
