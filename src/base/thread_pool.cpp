@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -58,10 +59,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::run(std::int64_t count, Invoke invoke, const void* callable) {
-  if (count <= 1 || workers_.empty()) {
-    for (std::int64_t index = 0; index < count; ++index) invoke(callable, index);
-    return;
-  }
+  if (count <= 0) return;
+  if (count == 1 || workers_.empty()) return invoke(callable, 0, count);
   const MutexLock lock(caller_mutex_);
   invoke_ = invoke;
   callable_ = callable;
@@ -83,10 +82,13 @@ void ThreadPool::run(std::int64_t count, Invoke invoke, const void* callable) {
 }
 
 void ThreadPool::work() {
-  for (;;) {
-    const std::int64_t index = next_index_.fetch_add(1, std::memory_order_relaxed);
-    if (index >= count_) return;
-    invoke_(callable_, index);
+  std::int64_t begin = next_index_.load(std::memory_order_relaxed);
+  while (begin < count_) {
+    const std::int64_t end =
+        begin + std::max<std::int64_t>(1, (count_ - begin) / (2 * thread_count()));
+    if (!next_index_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    invoke_(callable_, begin, end);
+    begin = next_index_.load(std::memory_order_relaxed);
   }
 }
 

@@ -26,19 +26,28 @@ class ThreadPool {
 
   std::int32_t thread_count() const { return static_cast<std::int32_t>(workers_.size()) + 1; }
 
-  // Calls fn(index) once for every index in [0, count), in any order on any thread, and returns
-  // when all are done. fn must not throw and must not use the same pool.
+  // Cuts [0, count) into ranges that shrink towards the end, and calls fn(begin, end) for each of
+  // them, in any order on any thread; returns when all are done. fn must not throw and must not use
+  // the same pool.
   template <class Fn>
-  void parallel_for(std::int64_t count, Fn&& fn) {
+  void parallel_ranges(std::int64_t count, Fn&& fn) {
     using Callable = std::remove_reference_t<Fn>;
-    const Invoke invoke = [](const void* callable, std::int64_t index) {
-      (*static_cast<Callable*>(const_cast<void*>(callable)))(index);
+    const Invoke invoke = [](const void* callable, std::int64_t begin, std::int64_t end) {
+      (*static_cast<Callable*>(const_cast<void*>(callable)))(begin, end);
     };
     run(count, invoke, &fn);
   }
 
+  // The same for every single index: fn(index).
+  template <class Fn>
+  void parallel_for(std::int64_t count, Fn&& fn) {
+    parallel_ranges(count, [&fn](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t index = begin; index < end; ++index) fn(index);
+    });
+  }
+
  private:
-  using Invoke = void (*)(const void* callable, std::int64_t index);
+  using Invoke = void (*)(const void* callable, std::int64_t begin, std::int64_t end);
 
   ThreadPool() = default;
 

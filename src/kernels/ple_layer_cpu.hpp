@@ -14,6 +14,8 @@
 
 namespace ple::kernels {
 
+inline constexpr std::int32_t kPleTapCountMax = 16;
+
 // The dense weights in the form in which the CPU reads them.
 class PleWeightsCpu {
  public:
@@ -28,6 +30,7 @@ class PleWeightsCpu {
 
   // f32 vectors [stream_count, hidden]: the norm factors 1 + w, and the factors of both sides of
   // the gate multiplied; then the taps, [tap_count, stream_count, hidden].
+  std::int32_t tap_count() const { return tap_count_; }
   const float* key_scale() const { return vector(0); }
   const float* query_scale() const { return vector(1); }
   const float* gate_scale() const { return vector(2); }
@@ -43,10 +46,11 @@ class PleWeightsCpu {
   PackedMatrix value_;
   AlignedBuffer vectors_;
   std::int64_t vector_length_ = 0;
+  std::int32_t tap_count_ = 0;
 };
 
 // Bytes of scratch that a step of token_count tokens needs: the values and gates of the step, and
-// a bounded tile.
+// a bounded tile. Never less for more tokens.
 std::size_t ple_layer_scratch_bytes_cpu(const PleShape& shape, Arithmetic arithmetic,
                                         std::int32_t token_count);
 

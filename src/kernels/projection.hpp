@@ -43,10 +43,15 @@ class PackedMatrix {
   }
   std::int32_t panel_count() const { return shape_.group_count * group_panel_count(); }
 
-  // Rows of a panel that are not padding.
+  // The first row of a panel, and how many of its rows are not padding.
+  std::int64_t panel_row(std::int32_t panel_index) const {
+    return std::int64_t{panel_index / group_panel_count()} * shape_.group_rows +
+           panel_index % group_panel_count() * kPanelRows;
+  }
   std::int32_t panel_rows(std::int32_t panel_index) const {
-    const std::int32_t row = panel_index % group_panel_count() * kPanelRows;
-    return shape_.group_rows - row < kPanelRows ? shape_.group_rows - row : kPanelRows;
+    const std::int32_t rows_left =
+        shape_.group_rows - panel_index % group_panel_count() * kPanelRows;
+    return rows_left < kPanelRows ? rows_left : kPanelRows;
   }
 
   // [pair_count, kPanelRows, 2] bf16 bits.
@@ -70,10 +75,12 @@ struct Activations {
 };
 
 // One panel of a product: product[t * kPanelRows + r] of every token t and row r of the panel.
+// Meanwhile the caches are filled with next_panel, unless it is null.
 void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
-                   const Activations<std::uint16_t>& x, float* product);
+                   const Activations<std::uint16_t>& x, float* product,
+                   const std::uint16_t* next_panel);
 void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
-                   const Activations<float>& x, float* product);
+                   const Activations<float>& x, float* product, const std::uint16_t* next_panel);
 
 // The whole product: y [token_count, row_count] f32.
 void project(const PackedMatrix& matrix, const Activations<std::uint16_t>& x, float* y,

@@ -4,14 +4,13 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/panel_product.hpp"
 #include "kernels/projection.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/error.hpp"
-#include "kernels/projection_avx512bf16_cpu.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ple::kernels::HWY_NAMESPACE {
@@ -45,29 +44,30 @@ HWY_INLINE PairValues broadcast_pair(const float* from) {
   return {hn::Set(f32, from[0]), hn::Set(f32, from[1])};
 }
 
-// kVectors vectors of rows by kTokens tokens of a panel.
+// kVectors vectors of rows from row_begin on by kTokens tokens from token_begin on.
 template <int kVectors, int kTokens, class Element>
-HWY_NOINLINE void tile_product(const std::uint16_t* panel, std::int32_t pair_count,
-                               const Element* x, std::int64_t x_stride, float* product) {
+HWY_NOINLINE void tile_product(const PanelProductArgs<Element>& args, std::int32_t token_begin,
+                               int row_begin) {
   const F32 f32;
   const int lanes = static_cast<int>(hn::Lanes(f32));
+  const Element* x = args.x + token_begin * args.x_stride;
+  const auto* w = reinterpret_cast<const std::uint32_t*>(args.panel) + row_begin;
   Vector sum[kTokens][kVectors];
   for (int t = 0; t < kTokens; ++t) {
     for (int v = 0; v < kVectors; ++v) sum[t][v] = hn::Zero(f32);
   }
-  for (std::int32_t pair = 0; pair < pair_count; ++pair) {
-    const auto* pairs =
-        reinterpret_cast<const std::uint32_t*>(panel) + std::int64_t{pair} * kPanelRows;
-    PairValues w[kVectors];
-    for (int v = 0; v < kVectors; ++v) w[v] = split_pairs(hn::LoadU(U32(), pairs + v * lanes));
+  for (std::int32_t pair = 0; pair < args.pair_count; ++pair, x += 2, w += kPanelRows) {
+    PairValues w_pairs[kVectors];
+    for (int v = 0; v < kVectors; ++v) w_pairs[v] = split_pairs(hn::LoadU(U32(), w + v * lanes));
     for (int t = 0; t < kTokens; ++t) {
-      const PairValues x_pair = broadcast_pair(x + t * x_stride + std::int64_t{pair} * 2);
+      const PairValues x_pair = broadcast_pair(x + t * args.x_stride);
       for (int v = 0; v < kVectors; ++v) {
-        sum[t][v] = hn::MulAdd(w[v].odd, x_pair.odd, sum[t][v]);
-        sum[t][v] = hn::MulAdd(w[v].even, x_pair.even, sum[t][v]);
+        sum[t][v] = hn::MulAdd(w_pairs[v].odd, x_pair.odd, sum[t][v]);
+        sum[t][v] = hn::MulAdd(w_pairs[v].even, x_pair.even, sum[t][v]);
       }
     }
   }
+  float* product = args.product + std::int64_t{token_begin} * kPanelRows + row_begin;
   for (int t = 0; t < kTokens; ++t) {
     for (int v = 0; v < kVectors; ++v) {
       hn::StoreU(sum[t][v], f32, product + t * kPanelRows + v * lanes);
@@ -76,34 +76,23 @@ HWY_NOINLINE void tile_product(const std::uint16_t* panel, std::int32_t pair_cou
 }
 
 template <class Element>
-void panel_product(const std::uint16_t* panel, std::int32_t pair_count, const Element* x,
-                   std::int64_t x_stride, std::int32_t token_count, float* product) {
+void panel_product(const PanelProductArgs<Element>& args) {
   // With 16 registers 2 x 4 sums fit, with 32 twice as many.
   constexpr int kVectors = HWY_MAX_BYTES >= 64 ? 4 : 2;
   constexpr int kTokens = 4;
   const int step = kVectors * static_cast<int>(hn::Lanes(F32()));
   for (int row = 0; row < kPanelRows; row += step) {
     std::int32_t token = 0;
-    for (; token + kTokens <= token_count; token += kTokens) {
-      tile_product<kVectors, kTokens>(panel + row * 2, pair_count, x + token * x_stride, x_stride,
-                                      product + std::int64_t{token} * kPanelRows + row);
+    for (; token + kTokens <= args.token_count; token += kTokens) {
+      tile_product<kVectors, kTokens>(args, token, row);
     }
-    for (; token < token_count; ++token) {
-      tile_product<kVectors, 1>(panel + row * 2, pair_count, x + token * x_stride, x_stride,
-                                product + std::int64_t{token} * kPanelRows + row);
-    }
+    for (; token < args.token_count; ++token) tile_product<kVectors, 1>(args, token, row);
   }
 }
 
-void panel_product_bf16(const std::uint16_t* panel, std::int32_t pair_count, const std::uint16_t* x,
-                        std::int64_t x_stride, std::int32_t token_count, float* product) {
-  panel_product(panel, pair_count, x, x_stride, token_count, product);
-}
+void panel_product_bf16(const PanelProductArgs<std::uint16_t>& args) { panel_product(args); }
 
-void panel_product_f32(const std::uint16_t* panel, std::int32_t pair_count, const float* x,
-                       std::int64_t x_stride, std::int32_t token_count, float* product) {
-  panel_product(panel, pair_count, x, x_stride, token_count, product);
-}
+void panel_product_f32(const PanelProductArgs<float>& args) { panel_product(args); }
 
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
@@ -150,44 +139,60 @@ Status PackedMatrix::pack_rows(std::int64_t row_begin, std::int64_t row_count_,
   return {};
 }
 
-void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
-                   const Activations<std::uint16_t>& x, float* product) {
-  static const PanelProductBf16 native = panel_product_avx512bf16();
-  const PanelProductBf16 kernel =
-      native != nullptr ? native : HWY_DYNAMIC_DISPATCH(panel_product_bf16);
-  kernel(matrix.panel(panel_index), matrix.pair_count(), x.data, x.stride, x.token_count, product);
-}
-
-void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
-                   const Activations<float>& x, float* product) {
-  HWY_DYNAMIC_DISPATCH(panel_product_f32)
-  (matrix.panel(panel_index), matrix.pair_count(), x.data, x.stride, x.token_count, product);
-}
-
 namespace {
+
+template <class Element>
+PanelProductArgs<Element> panel_args(const PackedMatrix& matrix, std::int32_t panel_index,
+                                     const Activations<Element>& x, float* product,
+                                     const std::uint16_t* next_panel) {
+  return {.panel = matrix.panel(panel_index),
+          .next_panel = next_panel,
+          .x = x.data,
+          .product = product,
+          .x_stride = x.stride,
+          .pair_count = matrix.pair_count(),
+          .token_count = x.token_count};
+}
 
 template <class Element>
 void project_any(const PackedMatrix& matrix, const Activations<Element>& x, float* y,
                  ThreadPool& pool) {
-  constexpr std::int32_t kTileTokens = 48;
-  pool.parallel_for(matrix.panel_count(), [&](std::int64_t index) {
-    const auto panel_index = static_cast<std::int32_t>(index);
-    const std::int64_t row =
-        std::int64_t{panel_index / matrix.group_panel_count()} * matrix.shape().group_rows +
-        panel_index % matrix.group_panel_count() * PackedMatrix::kPanelRows;
+  constexpr std::int32_t kTileTokens = 48;  // whose product stays in the L1 cache
+  const auto project_one = [&](std::int32_t panel_index, const std::uint16_t* next_panel) {
     alignas(64) float product[kTileTokens * PackedMatrix::kPanelRows];
     for (std::int32_t token = 0; token < x.token_count; token += kTileTokens) {
       const std::int32_t tokens = std::min(kTileTokens, x.token_count - token);
-      project_panel(matrix, panel_index, {x.data + token * x.stride, x.stride, tokens}, product);
+      project_panel(matrix, panel_index, {x.data + token * x.stride, x.stride, tokens}, product,
+                    token == 0 ? next_panel : nullptr);
       for (std::int32_t t = 0; t < tokens; ++t) {
         std::copy_n(product + t * PackedMatrix::kPanelRows, matrix.panel_rows(panel_index),
-                    y + (token + t) * matrix.row_count() + row);
+                    y + (token + t) * matrix.row_count() + matrix.panel_row(panel_index));
       }
+    }
+  };
+  pool.parallel_ranges(matrix.panel_count(), [&](std::int64_t begin, std::int64_t end) {
+    for (auto p = static_cast<std::int32_t>(begin); p < end; ++p) {
+      project_one(p, p + 1 < end ? matrix.panel(p + 1) : nullptr);
     }
   });
 }
 
 }  // namespace
+
+void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
+                   const Activations<std::uint16_t>& x, float* product,
+                   const std::uint16_t* next_panel) {
+  static const PanelProductBf16 native = panel_product_avx512bf16();
+  const PanelProductBf16 kernel =
+      native != nullptr ? native : HWY_DYNAMIC_DISPATCH(panel_product_bf16);
+  kernel(panel_args(matrix, panel_index, x, product, next_panel));
+}
+
+void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
+                   const Activations<float>& x, float* product, const std::uint16_t* next_panel) {
+  HWY_DYNAMIC_DISPATCH(panel_product_f32)
+  (panel_args(matrix, panel_index, x, product, next_panel));
+}
 
 void project(const PackedMatrix& matrix, const Activations<std::uint16_t>& x, float* y,
              ThreadPool& pool) {
