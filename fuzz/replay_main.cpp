@@ -1,4 +1,5 @@
-// Stands in for libFuzzer in ordinary builds: runs the fuzz target on every file of the folders given.
+// Stands in for libFuzzer in ordinary builds: runs the fuzz target on every file of the folders
+// given.
 
 #include <cstddef>
 #include <cstdint>

@@ -60,7 +60,11 @@ PLE_API const char* ple_version(void);
 
 /* ---- Logging ------------------------------------------------------------------------------- */
 
-typedef enum ple_log_level { PLE_LOG_DEBUG = 0, PLE_LOG_INFO = 1, PLE_LOG_WARNING = 2 } ple_log_level;
+typedef enum ple_log_level {
+  PLE_LOG_DEBUG = 0,
+  PLE_LOG_INFO = 1,
+  PLE_LOG_WARNING = 2
+} ple_log_level;
 
 /* Called with one line, without a newline, from any thread. */
 typedef void (*ple_log_fn)(void* user, ple_log_level level, const char* line);
@@ -88,9 +92,9 @@ typedef enum ple_row_format {
   PLE_ROW_NVFP4 = 7          /* E2M1, one E4M3 scale per 16 elements, one f32 scale for the table */
 } ple_row_format;
 
-/* Opens a checkpoint directory: config.json and safetensors, with or without an index. Reads headers
- * and small constants only. A path to a bare config.json gives a model that computes row ids and
- * nothing else. */
+/* Opens a checkpoint directory: config.json and safetensors, with or without an index. Reads
+ * headers and small constants only. A path to a bare config.json gives a model that computes row
+ * ids and nothing else. */
 PLE_API ple_status ple_model_open(const char* path, ple_model** model);
 PLE_API void ple_model_release(ple_model** model);
 
@@ -105,15 +109,16 @@ typedef struct ple_model_info {
   uint64_t dense_bytes; /* weights that an engine keeps in memory */
   uint64_t identity;    /* of geometry, constants and table layout; binds snapshots to a model */
 } ple_model_info;
-#define PLE_MODEL_INFO_INIT {sizeof(ple_model_info), PLE_FAMILY_QWEN4_EXP, 0, 0, 0, 0, 0, 0, 0}
+#define PLE_MODEL_INFO_INIT \
+  { sizeof(ple_model_info), PLE_FAMILY_QWEN4_EXP, 0, 0, 0, 0, 0, 0, 0 }
 
 PLE_API ple_status ple_model_get_info(const ple_model* model, ple_model_info* info);
 
 typedef struct ple_layer_info {
   uint32_t struct_bytes;
-  int32_t layer_index;   /* 0-based decoder layer */
-  int32_t column_count;  /* rows a token needs */
-  int32_t row_dim;       /* elements of a row */
+  int32_t layer_index;  /* 0-based decoder layer */
+  int32_t column_count; /* rows a token needs */
+  int32_t row_dim;      /* elements of a row */
   ple_row_format row_format;
   int32_t row_bytes;
   uint64_t row_count;
@@ -121,11 +126,12 @@ typedef struct ple_layer_info {
   int32_t shard_count;
   int32_t hidden;
   int32_t stream_count;
-  int32_t window;        /* positions of carried float state; 0 for families without */
+  int32_t window;          /* positions of carried float state; 0 for families without */
   int64_t input_elements;  /* of one token in ple_run_args.input; 0: the layer takes no input */
   int64_t output_elements; /* of one token in ple_run_args.output */
 } ple_layer_info;
-#define PLE_LAYER_INFO_INIT {sizeof(ple_layer_info), 0, 0, 0, PLE_ROW_BF16, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PLE_LAYER_INFO_INIT \
+  { sizeof(ple_layer_info), 0, 0, 0, PLE_ROW_BF16, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* index counts the model's memory layers, 0 .. layer_count - 1. Other functions take `layer`, the
  * 0-based decoder layer (layer_index); a model input embedding is layer 0. */
@@ -133,13 +139,14 @@ PLE_API ple_status ple_model_get_layer(const ple_model* model, int32_t index, pl
 
 typedef struct ple_shard_info {
   uint32_t struct_bytes;
-  uint32_t part;        /* 0 codes, 1 scales where a row lies in two tensors */
-  const char* file;     /* valid while the model is */
-  uint64_t offset;      /* of the first row, bytes from the start of the file */
+  uint32_t part;    /* 0 codes, 1 scales where a row lies in two tensors */
+  const char* file; /* valid while the model is */
+  uint64_t offset;  /* of the first row, bytes from the start of the file */
   uint64_t row_begin;
   uint64_t row_count;
 } ple_shard_info;
-#define PLE_SHARD_INFO_INIT {sizeof(ple_shard_info), 0, NULL, 0, 0, 0}
+#define PLE_SHARD_INFO_INIT \
+  { sizeof(ple_shard_info), 0, NULL, 0, 0, 0 }
 
 PLE_API ple_status ple_model_get_shard(const ple_model* model, int32_t layer, int32_t shard_index,
                                        ple_shard_info* info);
@@ -160,7 +167,8 @@ typedef struct ple_hash_constants {
   const int64_t* column_sizes;   /* [column_count]: row ids of column i are column_offsets[i] + */
   const int64_t* column_offsets; /* [column_count]   [0, column_sizes[i]) */
 } ple_hash_constants;
-#define PLE_HASH_CONSTANTS_INIT {sizeof(ple_hash_constants), 0, 0, 0, NULL, NULL, NULL}
+#define PLE_HASH_CONSTANTS_INIT \
+  { sizeof(ple_hash_constants), 0, 0, 0, NULL, NULL, NULL }
 
 PLE_API ple_status ple_model_get_constants(const ple_model* model, int32_t layer,
                                            ple_hash_constants* constants);
@@ -222,16 +230,16 @@ PLE_API ple_status ple_model_describe(const ple_model_desc* desc, ple_model** mo
 typedef struct ple_engine ple_engine;
 
 typedef enum ple_arithmetic {
-  PLE_ARITHMETIC_AUTO = 0,      /* mixed for a GPU, float32 for a CPU */
-  PLE_ARITHMETIC_FLOAT32 = 1,   /* sums and tensors in f32, only the result is rounded */
-  PLE_ARITHMETIC_MIXED = 2,     /* the same, but the value rows are kept in bf16 */
-  PLE_ARITHMETIC_REFERENCE = 3  /* rounded to bf16 wherever the public reference rounds */
+  PLE_ARITHMETIC_AUTO = 0,     /* mixed for a GPU, float32 for a CPU */
+  PLE_ARITHMETIC_FLOAT32 = 1,  /* sums and tensors in f32, only the result is rounded */
+  PLE_ARITHMETIC_MIXED = 2,    /* the same, but the value rows are kept in bf16 */
+  PLE_ARITHMETIC_REFERENCE = 3 /* rounded to bf16 wherever the public reference rounds */
 } ple_arithmetic;
 
 typedef enum ple_arena {
-  PLE_ARENA_AUTO = 0,     /* resident when the table fits in cache_bytes, else cached */
+  PLE_ARENA_AUTO = 0, /* resident when the table fits in cache_bytes, else cached */
   PLE_ARENA_CACHED = 1,
-  PLE_ARENA_RESIDENT = 2  /* the whole table, read at open */
+  PLE_ARENA_RESIDENT = 2 /* the whole table, read at open */
 } ple_arena;
 
 typedef enum ple_slot_memory {
@@ -243,8 +251,8 @@ typedef enum ple_slot_memory {
 typedef enum ple_io { PLE_IO_AUTO = 0, PLE_IO_URING = 1, PLE_IO_PREAD = 2 } ple_io;
 
 typedef enum ple_projection {
-  PLE_PROJECTION_AUTO = 0,        /* as the family's official code */
-  PLE_PROJECTION_FP8 = 1,         /* activations quantised per token and 32 channels */
+  PLE_PROJECTION_AUTO = 0, /* as the family's official code */
+  PLE_PROJECTION_FP8 = 1,  /* activations quantised per token and 32 channels */
   PLE_PROJECTION_DEQUANTIZED = 2
 } ple_projection;
 
@@ -261,12 +269,12 @@ typedef struct ple_engine_options {
   const int32_t* layers; /* NULL: all memory layers; else [layer_count] decoder layers to run */
   int32_t layer_count;
   ple_io io;
-  int32_t io_depth;          /* reads in flight per reader; 0: chosen */
-  int32_t io_thread_count;   /* readers; 0: chosen */
-  int32_t read_deadline_ms;  /* a read that takes longer fails its step; 0: 30,000 */
-  const char* warm_start;    /* NULL, or a file: hot rows are read back from it at open and their
-                                ids saved to it at release */
-  ple_log_fn log;            /* NULL: silent */
+  int32_t io_depth;         /* reads in flight per reader; 0: chosen */
+  int32_t io_thread_count;  /* readers; 0: chosen */
+  int32_t read_deadline_ms; /* a read that takes longer fails its step; 0: 30,000 */
+  const char* warm_start;   /* NULL, or a file: hot rows are read back from it at open and their
+                               ids saved to it at release */
+  ple_log_fn log;           /* NULL: silent */
   void* log_user;
 } ple_engine_options;
 #define PLE_ENGINE_OPTIONS_INIT                                                                  \
@@ -286,22 +294,22 @@ typedef struct ple_engine_info {
   ple_arithmetic arithmetic;
   ple_arena arena;
   ple_slot_memory slot_memory;
-  ple_io io;              /* which reader runs */
-  int32_t direct_io;      /* 1: past the page cache */
-  int32_t block_bytes;    /* smallest read */
+  ple_io io;           /* which reader runs */
+  int32_t direct_io;   /* 1: past the page cache */
+  int32_t block_bytes; /* smallest read */
   int32_t io_depth;
   int32_t thread_count;
-  int32_t graph_wait;     /* 1: a captured step may be launched before its rows arrived */
+  int32_t graph_wait; /* 1: a captured step may be launched before its rows arrived */
   uint64_t arena_bytes;
   uint64_t slot_count;
   uint64_t dense_bytes;
   uint64_t sequence_bytes; /* device memory of one sequence */
   const char* device_name; /* valid while the engine is */
 } ple_engine_info;
-#define PLE_ENGINE_INFO_INIT                                                                    \
-  {                                                                                             \
+#define PLE_ENGINE_INFO_INIT                                                                      \
+  {                                                                                               \
     sizeof(ple_engine_info), PLE_ARITHMETIC_AUTO, PLE_ARENA_AUTO, PLE_SLOTS_AUTO, PLE_IO_AUTO, 0, \
-        0, 0, 0, 0, 0, 0, 0, 0, NULL                                                            \
+        0, 0, 0, 0, 0, 0, 0, 0, NULL                                                              \
   }
 
 PLE_API ple_status ple_engine_get_info(const ple_engine* engine, ple_engine_info* info);
@@ -328,23 +336,26 @@ typedef struct ple_quantiles {
 typedef struct ple_metrics {
   uint32_t struct_bytes;
   uint32_t reserved;
-  uint64_t tokens;         /* committed */
-  uint64_t steps;          /* committed */
-  uint64_t rows_asked;     /* duplicates included */
-  uint64_t rows_distinct;  /* summed over steps */
-  uint64_t rows_hit;       /* distinct rows of a step that were in the arena */
+  uint64_t tokens;        /* committed */
+  uint64_t steps;         /* committed */
+  uint64_t rows_asked;    /* duplicates included */
+  uint64_t rows_distinct; /* summed over steps */
+  uint64_t rows_hit;      /* distinct rows of a step that were in the arena */
   uint64_t rows_missed;
   uint64_t rows_prefetched;
   uint64_t disk_reads;
   uint64_t disk_bytes;
-  ple_quantiles read;      /* one disk read */
-  ple_quantiles stage;     /* one call of ple_step_stage */
-  ple_quantiles wait;      /* waiting for rows, one step */
-  ple_quantiles run;       /* one call of ple_step_run, host time */
+  ple_quantiles read;  /* one disk read */
+  ple_quantiles stage; /* one call of ple_step_stage */
+  ple_quantiles wait;  /* waiting for rows, one step */
+  ple_quantiles run;   /* one call of ple_step_run, host time */
 } ple_metrics;
-#define PLE_METRICS_INIT                                                          \
-  {sizeof(ple_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0}, {0, 0, 0, 0}, \
-   {0, 0, 0, 0}, {0, 0, 0, 0}}
+#define PLE_METRICS_INIT                                                                           \
+  {                                                                                                \
+    sizeof(ple_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, { \
+      0, 0, 0, 0                                                                                   \
+    }                                                                                              \
+  }
 
 PLE_API ple_status ple_engine_get_metrics(const ple_engine* engine, ple_metrics* metrics);
 
@@ -393,17 +404,18 @@ typedef struct ple_step ple_step;
 
 typedef struct ple_step_options {
   uint32_t struct_bytes;
-  int32_t tokens_max;     /* the largest batch; memory is taken once */
+  int32_t tokens_max; /* the largest batch; memory is taken once */
   int32_t sequences_max;
 } ple_step_options;
-#define PLE_STEP_OPTIONS_INIT {sizeof(ple_step_options), 512, 16}
+#define PLE_STEP_OPTIONS_INIT \
+  { sizeof(ple_step_options), 512, 16 }
 
 PLE_API ple_status ple_step_create(ple_engine* engine, const ple_step_options* options,
                                    ple_step** step);
 PLE_API void ple_step_release(ple_step** step);
 
-/* A ragged batch: sequence i takes the next token_counts[i] of tokens (0 is valid). A sequence stands
- * in a batch once. */
+/* A ragged batch: sequence i takes the next token_counts[i] of tokens (0 is valid). A sequence
+ * stands in a batch once. */
 typedef struct ple_batch {
   uint32_t struct_bytes;
   int32_t sequence_count;
@@ -414,11 +426,12 @@ typedef struct ple_batch {
   void* stream;                   /* that device_tokens are valid on */
   const int64_t* positions;       /* NULL, or where each sequence must stand: refused otherwise */
 } ple_batch;
-#define PLE_BATCH_INIT {sizeof(ple_batch), 0, NULL, NULL, NULL, NULL, NULL, NULL}
+#define PLE_BATCH_INIT \
+  { sizeof(ple_batch), 0, NULL, NULL, NULL, NULL, NULL, NULL }
 
-/* Resolves rows and starts reading what is missing; returns before the rows have arrived. Changes no
- * sequence. A sequence may be in a second step that is staged while its first is not yet committed:
- * the second begins where the first ends. */
+/* Resolves rows and starts reading what is missing; returns before the rows have arrived. Changes
+ * no sequence. A sequence may be in a second step that is staged while its first is not yet
+ * committed: the second begins where the first ends. */
 PLE_API ple_status ple_step_stage(ple_step* step, const ple_batch* batch);
 
 /* *ready: 1 when ple_step_wait would return at once. */
@@ -443,12 +456,13 @@ typedef struct ple_run_args {
   void* output;      /* [token_count, output_elements]; may be input itself */
   void* stream;      /* the device's stream; NULL on a CPU */
 } ple_run_args;
-#define PLE_RUN_ARGS_INIT {sizeof(ple_run_args), PLE_F32, PLE_OUTPUT_UPDATE, NULL, NULL, NULL}
+#define PLE_RUN_ARGS_INIT \
+  { sizeof(ple_run_args), PLE_F32, PLE_OUTPUT_UPDATE, NULL, NULL, NULL }
 
 /* The layer over the staged tokens, in the batch's order. On a CPU: waits for the rows and returns
- * when the output is written. On a GPU: enqueues on the stream; legal under capture. Running a staged
- * step again gives the same result. The layers of an engine may run in any order; a sequence's first
- * staged step runs before its second. */
+ * when the output is written. On a GPU: enqueues on the stream; legal under capture. Running a
+ * staged step again gives the same result. The layers of an engine may run in any order; a
+ * sequence's first staged step runs before its second. */
 PLE_API ple_status ple_step_run(ple_step* step, int32_t layer, const ple_run_args* args);
 
 /* Under replay, between stage and the launch of the captured graph: uploads the batch and makes the
@@ -473,13 +487,14 @@ typedef struct ple_verify_report {
   uint32_t reserved;
   uint64_t rows_checked;
   uint64_t rows_not_finite;
-  uint64_t first_bad_row;    /* when rows_not_finite is not 0 */
+  uint64_t first_bad_row; /* when rows_not_finite is not 0 */
   int32_t first_bad_layer;
-  int32_t sums_checked;      /* 1: block checksums were present and hold */
-  uint64_t sample_rows;      /* read through a cache and directly, and compared */
+  int32_t sums_checked; /* 1: block checksums were present and hold */
+  uint64_t sample_rows; /* read through a cache and directly, and compared */
   uint64_t sample_mismatches;
 } ple_verify_report;
-#define PLE_VERIFY_REPORT_INIT {sizeof(ple_verify_report), 0, 0, 0, 0, 0, 0, 0, 0}
+#define PLE_VERIFY_REPORT_INIT \
+  { sizeof(ple_verify_report), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Reads every row of every layer once: all values finite, checksums (where present) right, and a
  * sample equal through a small cache and directly. A bad row is reported, not an error. */
@@ -487,7 +502,8 @@ PLE_API ple_status ple_model_verify(const ple_model* model, ple_progress_fn prog
                                     ple_verify_report* report);
 
 /* Writes the block checksums of the model's table files beside them (docs/checksums.md). */
-PLE_API ple_status ple_model_write_sums(const ple_model* model, ple_progress_fn progress, void* user);
+PLE_API ple_status ple_model_write_sums(const ple_model* model, ple_progress_fn progress,
+                                        void* user);
 
 typedef struct ple_io_measurement {
   uint32_t struct_bytes;
@@ -498,8 +514,10 @@ typedef struct ple_io_measurement {
   double bytes_per_s;
   ple_quantiles read;
 } ple_io_measurement;
-#define PLE_IO_MEASUREMENT_INIT \
-  {sizeof(ple_io_measurement), PLE_IO_AUTO, 0, 0, 0, 0, {0, 0, 0, 0}}
+#define PLE_IO_MEASUREMENT_INIT                                         \
+  {                                                                     \
+    sizeof(ple_io_measurement), PLE_IO_AUTO, 0, 0, 0, 0, { 0, 0, 0, 0 } \
+  }
 
 /* Distinct random rows of a layer's table, read as a step reads them, for about `seconds`. */
 PLE_API ple_status ple_measure_io(const ple_model* model, int32_t layer,
@@ -517,7 +535,8 @@ typedef struct ple_cache_measurement {
   double two_thread_scale;
   double bytes_per_slot;
 } ple_cache_measurement;
-#define PLE_CACHE_MEASUREMENT_INIT {sizeof(ple_cache_measurement), 0, 0, 0, 0, 0, 0, 0, 0}
+#define PLE_CACHE_MEASUREMENT_INIT \
+  { sizeof(ple_cache_measurement), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* The hit path on an arena of arena_bytes filled with made-up rows. */
 PLE_API ple_status ple_measure_cache(uint64_t arena_bytes, ple_cache_measurement* measurement);

@@ -1,6 +1,6 @@
-// main() of every GoogleTest executable. A skipped test makes the exit code 77, so that CTest reports
-// it; with PLE_REQUIRE_GPU=1 in the environment it is a failure, so that a run meant for a GPU
-// cannot pass emptily.
+// main() of every GoogleTest executable. A skipped test makes the exit code 77, so that CTest
+// reports it; with PLE_REQUIRE_GPU=1 in the environment it is a failure, so that a run meant for a
+// GPU cannot pass emptily.
 
 #include <cstdlib>
 #include <string_view>

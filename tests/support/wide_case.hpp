@@ -9,9 +9,9 @@
 
 #include "base/number_formats.hpp"
 #include "ngram/qwen4_exp_hash.hpp"
+#include "support/golden_tensor.hpp"
 #include "support/json_file.hpp"
 #include "support/ple_problem.hpp"
-#include "support/golden_tensor.hpp"
 
 // One layer at the released width whose weights come from a counter formula, with the output of the
 // public reference, in f32 and in bf16.
