@@ -35,7 +35,7 @@ bench: build
 
 format:
 	@tools/setup test
-	@git ls-files '*.h' '*.hpp' '*.cpp' '*.c' '*.cu' '*.cuh' | xargs clang-format -i
+	@tools/format
 
 # Compilations are cached where ccache is installed, also across clones.
 ifneq ($(shell command -v ccache),)
