@@ -9,13 +9,15 @@
 #include "checkpoint/input_file.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/tensor_files.hpp"
+#include "checkpoint/token_map.hpp"
 
 namespace ple {
 namespace {
 
 constexpr std::uint64_t kConfigBytesMax = 64 << 20;
 
-constexpr std::array kReaders = {&kQwen4ExpReader};
+constexpr std::array kReaders = {&kQwen4ExpReader, &kEngramV41Reader, &kEngramDemoReader,
+                                 &kLongcatReader, &kGemmaReader};
 
 std::string model_type_of(const Json& config) {
   const auto place = config.find("model_type");
@@ -42,16 +44,21 @@ Result<Json> read_config(const std::string& path) {
 Result<ModelSpec> parse_config(std::string_view json, const std::string& name) {
   PLE_TRY_ASSIGN(const Json config, parse_json_object(json, name));
   PLE_TRY_ASSIGN(const FamilyReader* reader, choose_reader(config, name));
-  return reader->parse(config, name);
+  PLE_TRY_ASSIGN(ModelSpec model, reader->parse(config, name));
+  set_geometry_identity(model);
+  return model;
 }
 
 Result<ModelSpec> open_config(const std::string& path) {
   std::error_code ignored;
   const bool is_directory = std::filesystem::is_directory(path, ignored);
-  const std::string file = is_directory ? path + "/config.json" : path;
-  PLE_TRY_ASSIGN(const Json config, read_config(file));
-  PLE_TRY_ASSIGN(const FamilyReader* reader, choose_reader(config, file));
-  return reader->parse(config, file);
+  const std::string name = is_directory ? path + "/config.json" : path;
+  PLE_TRY_ASSIGN(const InputFile file, InputFile::open(name));
+  PLE_TRY_ASSIGN(const std::string text, file.read_all(kConfigBytesMax));
+  PLE_TRY_ASSIGN(ModelSpec model, parse_config(text, name));
+  const std::string directory = std::filesystem::path(name).parent_path().string();
+  PLE_TRY(find_token_map(directory.empty() ? "." : directory, model));
+  return model;
 }
 
 Result<ModelSpec> open_checkpoint(const std::string& directory) {
@@ -60,6 +67,7 @@ Result<ModelSpec> open_checkpoint(const std::string& directory) {
   PLE_TRY_ASSIGN(const FamilyReader* reader, choose_reader(config, path));
   PLE_TRY_ASSIGN(ModelSpec model, reader->parse(config, path));
 
+  PLE_TRY(find_token_map(directory, model));
   PLE_TRY_ASSIGN(const TensorFiles files, TensorFiles::open(directory));
   model.files = files.files();
   for (LayerSpec& layer : model.layers) PLE_TRY(reader->bind(files, layer));

@@ -15,8 +15,8 @@ namespace ple {
 // with a sentence that names the file, the tensor and the numbers.
 Result<ModelSpec> open_checkpoint(const std::string& directory);
 
-// The geometry alone, from a config.json (a file, or a directory that holds one). Families whose
-// ids need a token map read it from beside the config.
+// The geometry alone, from a config.json (a file, or a directory that holds one). Families that
+// hash with a token map read it from beside the config, as open_checkpoint does (token_map.hpp).
 Result<ModelSpec> open_config(const std::string& path);
 
 // What open_config does with the bytes of a config. name stands for the file in messages.
@@ -27,6 +27,9 @@ Result<ModelSpec> parse_config(std::string_view json, const std::string& name);
 // each part cover every row once and lie inside their files, and sets the identities. Sizes of
 // files that are 0 are taken from the system.
 Status finish_model(ModelSpec& model);
+
+// Sets the geometry identity alone, after a change of the hashes.
+void set_geometry_identity(ModelSpec& model);
 
 // The dense tensors of a layer, in a fixed order.
 std::vector<TensorRef> dense_tensors(const LayerSpec& layer);

@@ -1,5 +1,7 @@
 #include "checkpoint/family.hpp"
 
+#include <array>
+#include <optional>
 #include <span>
 
 #include "base/error.hpp"
@@ -11,20 +13,20 @@ const Json& text_config(const Json& config, std::string_view key) {
   return text != config.end() && text->is_object() && text->contains(key) ? *text : config;
 }
 
-Result<std::string> find_prefix(const TensorFiles& files,
-                                const std::vector<std::string>& prefixes) {
-  const std::string* found = nullptr;
-  for (const std::string& prefix : prefixes) {
-    if (files.names(prefix).empty()) continue;
-    if (found != nullptr) {
-      return error(StatusCode::corrupt, "'{}' holds tensors under both '{}' and '{}'",
-                   files.directory(), *found, prefix);
+Result<std::string> find_root(const TensorFiles& files, const std::string& tail) {
+  constexpr std::array kRoots = {"model.language_model.", "model.", "language_model.model.", ""};
+  std::optional<std::string> found;
+  for (const char* root : kRoots) {
+    if (files.names(root + tail).empty()) continue;
+    if (found) {
+      return error(StatusCode::corrupt, "'{}' holds tensors under both '{}{}' and '{}{}'",
+                   files.directory(), *found, tail, root, tail);
     }
-    found = &prefix;
+    found = root;
   }
-  if (found != nullptr) return *found;
-  return error(StatusCode::corrupt, "'{}' holds no tensors under '{}'", files.directory(),
-               fmt::join(prefixes, "' or '"));
+  if (found) return *found;
+  return error(StatusCode::corrupt, "'{}' holds no tensors under 'model.{}'", files.directory(),
+               tail);
 }
 
 Status bind_tensors(const TensorFiles& files, const std::string& prefix,

@@ -26,6 +26,10 @@ struct FamilyReader {
 };
 
 extern const FamilyReader kQwen4ExpReader;
+extern const FamilyReader kEngramV41Reader;
+extern const FamilyReader kEngramDemoReader;
+extern const FamilyReader kLongcatReader;
+extern const FamilyReader kGemmaReader;
 
 // A dense tensor of a layer: where it goes, its name below the layer's prefix, and what it must be.
 struct TensorSlot {
@@ -37,14 +41,23 @@ struct TensorSlot {
 
 // The dense tensors of a layer, in a fixed order.
 std::vector<TensorSlot> tensor_slots(Qwen4ExpLayer& layer);
+std::vector<TensorSlot> tensor_slots(EngramLayer& layer);
+std::vector<TensorSlot> tensor_slots(EngramDemoLayer& layer);
+std::vector<TensorSlot> tensor_slots(LongcatLayer& layer);
+std::vector<TensorSlot> tensor_slots(GemmaLayer& layer);
 
 // Adds what the shapes of the slots leave open.
 void add_constants(Digest& digest, const Qwen4ExpLayer& layer);
+void add_constants(Digest& digest, const EngramLayer& layer);
+void add_constants(Digest& digest, const EngramDemoLayer& layer);
+void add_constants(Digest& digest, const LongcatLayer& layer);
+void add_constants(Digest& digest, const GemmaLayer& layer);
 
 // The bounds of the sizes that a config gives, so that products of two fit 63 bits and products
 // of streams and hidden fit 31.
 inline constexpr std::int64_t kDimMax = 1 << 20;
 inline constexpr std::int64_t kStreamMax = 64;
+inline constexpr std::int64_t kTapMax = 64;
 inline constexpr std::int64_t kLayerMax = 4096;
 inline constexpr std::int64_t kTokenMax = 0x7FFFFFFF;
 
@@ -52,8 +65,16 @@ inline constexpr std::int64_t kTokenMax = 0x7FFFFFFF;
 // the config itself.
 const Json& text_config(const Json& config, std::string_view key);
 
-// The one prefix that tensors start with; refused where none or two do.
-Result<std::string> find_prefix(const TensorFiles& files, const std::vector<std::string>& prefixes);
+// Puts the config's name before a failure.
+template <class T>
+Result<T> with_name(const std::string& name, Result<T> result) {
+  if (result.is_ok()) return result;
+  return Status(result.status().code(), "config '" + name + "': " + result.status().message());
+}
+
+// What stands before `tail` in the names of tensors: "model.", or what wrappers for several
+// modalities put there. Refused where tensors are found under none or under two.
+Result<std::string> find_root(const TensorFiles& files, const std::string& tail);
 
 // Fills every slot from prefix + suffix.
 Status bind_tensors(const TensorFiles& files, const std::string& prefix,

@@ -141,16 +141,11 @@ Status sample_table(Sampler& sampler, Digest& digest, const TableSpec& table) {
   return {};
 }
 
-Status set_identities(ModelSpec& model) {
+Status set_weights_identity(ModelSpec& model) {
   Sampler sampler(model);
-  Digest geometry;
   Digest weights;
-  geometry.add(static_cast<std::int32_t>(model.family)).add(model.vocab_size);
   for (LayerSpec& layer : model.layers) {
-    geometry.add(layer.layer_index).add(layer.hash->identity()).add(layer.table.encoding.dim);
-    std::visit([&geometry](const auto& parts) { add_constants(geometry, parts); }, layer.parts);
     for (const TensorSlot& slot : slots_of(layer)) {
-      geometry.add_all<std::int64_t>(slot.shape);
       const TensorRef& tensor = *slot.tensor;
       const std::uint64_t bytes = std::min(tensor.bytes, kSampledBytes);
       PLE_TRY(tensor.data != nullptr
@@ -159,7 +154,6 @@ Status set_identities(ModelSpec& model) {
     }
     PLE_TRY(sample_table(sampler, weights, layer.table));
   }
-  model.geometry_identity = geometry.value();
   model.weights_identity = weights.value();
   return {};
 }
@@ -176,7 +170,19 @@ Status finish_model(ModelSpec& model) {
     for (const TensorSlot& slot : slots_of(layer)) PLE_TRY(check_tensor(model, slot));
     PLE_TRY(check_table(model, layer));
   }
-  return set_identities(model);
+  set_geometry_identity(model);
+  return set_weights_identity(model);
+}
+
+void set_geometry_identity(ModelSpec& model) {
+  Digest geometry;
+  geometry.add(static_cast<std::int32_t>(model.family)).add(model.vocab_size);
+  for (LayerSpec& layer : model.layers) {
+    geometry.add(layer.layer_index).add(layer.hash->identity());
+    std::visit([&geometry](const auto& parts) { add_constants(geometry, parts); }, layer.parts);
+    for (const TensorSlot& slot : slots_of(layer)) geometry.add_all<std::int64_t>(slot.shape);
+  }
+  model.geometry_identity = geometry.value();
 }
 
 std::vector<TensorRef> dense_tensors(const LayerSpec& layer) {

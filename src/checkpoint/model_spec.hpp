@@ -83,7 +83,6 @@ struct EngramLayer {
   std::int32_t stream_count = 0;
   std::int32_t embed_dim = 0;
   float eps = 0.0F;
-  TokenId image_token = kDeadToken;  // positions with this id take no part; kDeadToken: none
 
   TensorRef key_value;        // [(stream_count + 1) * hidden, embed_dim], keys first
   TensorRef key_value_scale;  // [that / 32, embed_dim / 32]
@@ -115,6 +114,7 @@ struct EngramDemoLayer {
 // LongCat (C): out = (E[t] + sum_i P_i row_i) / (1 + table_count). The tables are one TableSpec;
 // table i begins where those before it end.
 struct LongcatLayer {
+  std::int64_t vocab_size = 0;
   std::int32_t hidden = 0;
   std::int32_t table_count = 0;
   std::vector<TokenId> ignored_tokens;  // ascending; these keep the plain word embedding
@@ -135,7 +135,8 @@ struct GemmaLayer {
   TensorRef projection_norm;  // [layer_dim]
 };
 
-using LayerParts = std::variant<Qwen4ExpLayer>;
+using LayerParts =
+    std::variant<Qwen4ExpLayer, EngramLayer, EngramDemoLayer, LongcatLayer, GemmaLayer>;
 
 struct LayerSpec {
   std::int32_t layer_index = 0;  // 0-based decoder layer; 0 where a table serves the input

@@ -12,8 +12,6 @@
 namespace ple {
 namespace {
 
-constexpr std::int64_t kTapMax = 64;
-
 bool matches(const Json&, std::string_view model_type) {
   return model_type == "qwen4_exp" || model_type == "qwen4_exp_text";
 }
@@ -55,8 +53,8 @@ Result<ModelSpec> parse(const Json& json, const std::string& name) {
 
 Status bind(const TensorFiles& files, LayerSpec& layer) {
   const std::string tail = fmt::format("layers.{}.ple.", layer.layer_index);
-  PLE_TRY_ASSIGN(const std::string prefix,
-                 find_prefix(files, {"model.language_model." + tail, "model." + tail}));
+  PLE_TRY_ASSIGN(const std::string root, find_root(files, tail));
+  const std::string prefix = root + tail;
   auto& parts = std::get<Qwen4ExpLayer>(layer.parts);
   PLE_TRY(bind_tensors(files, prefix, tensor_slots(parts)));
 
@@ -110,25 +108,23 @@ Result<ModelSpec> qwen4_exp_model(const Qwen4ExpConfig& config, const std::strin
   PLE_TRY(check(config, name));
   ModelSpec model{.family = Family::qwen4_exp, .vocab_size = config.vocab_size};
   for (std::size_t position = 0; position < config.layers.size(); ++position) {
-    auto hash = Qwen4ExpHash::create({.vocab_size = config.vocab_size,
-                                      .ngram_size = config.ngram_size,
-                                      .heads_per_ngram = config.heads_per_ngram,
-                                      .size_base = config.ngram_vocab_size_base,
-                                      .row_divisor = config.row_divisor,
-                                      .seed = config.seed,
-                                      .eos_token = config.eos_token,
-                                      .layer_position = static_cast<std::int64_t>(position)});
-    if (!hash.is_ok()) {
-      return error(hash.status().code(), "'{}': {}", name, hash.status().message());
-    }
-    const std::int32_t columns = hash.value()->column_count();
+    const Qwen4ExpHash::Config hash_config{.vocab_size = config.vocab_size,
+                                           .ngram_size = config.ngram_size,
+                                           .heads_per_ngram = config.heads_per_ngram,
+                                           .size_base = config.ngram_vocab_size_base,
+                                           .row_divisor = config.row_divisor,
+                                           .seed = config.seed,
+                                           .eos_token = config.eos_token,
+                                           .layer_position = static_cast<std::int64_t>(position)};
+    PLE_TRY_ASSIGN(auto hash, with_name(name, Qwen4ExpHash::create(hash_config)));
+    const std::int32_t columns = hash->column_count();
     if (config.embed_dim % columns != 0) {
       return error(StatusCode::invalid_argument, "'{}': embed_dim {} is not divisible by {} heads",
                    name, config.embed_dim, columns);
     }
     model.layers.push_back(
         {.layer_index = static_cast<std::int32_t>(config.layers[position]),
-         .hash = std::move(hash).value(),
+         .hash = std::move(hash),
          .table = {},
          .parts = Qwen4ExpLayer{.hidden = static_cast<std::int32_t>(config.hidden),
                                 .stream_count = static_cast<std::int32_t>(config.stream_count),

@@ -61,7 +61,9 @@ bool stays_inside(std::string_view name) {
   }
 }
 
-Result<std::vector<TensorInfo>> read_header(const InputFile& file) {
+}  // namespace
+
+Result<std::vector<TensorInfo>> read_safetensors_header(const InputFile& file) {
   if (file.bytes() < kSafetensorsPrefixBytes) {
     return error(StatusCode::corrupt, "'{}' has {} bytes, too few for a safetensors file",
                  file.path(), file.bytes());
@@ -74,8 +76,6 @@ Result<std::vector<TensorInfo>> read_header(const InputFile& file) {
   PLE_TRY(file.read(kSafetensorsPrefixBytes, std::as_writable_bytes(std::span(header))));
   return parse_safetensors_header(header, file.bytes(), file.path());
 }
-
-}  // namespace
 
 Result<TensorIndex> parse_tensor_index(std::string_view json, const std::string& name) {
   PLE_TRY_ASSIGN(const Json object, parse_json_object(json, name));
@@ -121,7 +121,7 @@ Result<TensorFiles> TensorFiles::open(const std::string& directory) {
 
 Status TensorFiles::add_file(const std::string& name) {
   PLE_TRY_ASSIGN(InputFile file, InputFile::open(directory_ + "/" + name));
-  PLE_TRY_ASSIGN(std::vector<TensorInfo> tensors, read_header(file));
+  PLE_TRY_ASSIGN(std::vector<TensorInfo> tensors, read_safetensors_header(file));
   for (TensorInfo& tensor : tensors) {
     tensor.file_index = static_cast<std::uint32_t>(files_.size());
     const auto [place, is_new] = tensors_.emplace(tensor.name, tensor);

@@ -15,6 +15,9 @@
 
 namespace ple {
 
+// The tensors of one file.
+Result<std::vector<TensorInfo>> read_safetensors_header(const InputFile& file);
+
 // The tensors of a directory's safetensors files. With an index (model.safetensors.index.json, or
 // the only *.safetensors.index.json) they are those it lists, without one those of every
 // *.safetensors file. Files stay open, so that constants and samples can be read.
