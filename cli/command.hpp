@@ -6,10 +6,6 @@
 #include <stdexcept>
 #include <utility>
 
-namespace CLI {
-class App;
-}
-
 namespace pleiades::cli {
 
 // Exit status of the tool.
@@ -28,22 +24,21 @@ template <class... Args>
   throw InputError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// One subcommand: what it parses, and what runs when it is chosen. run gives the exit status and
-// may throw InputError and pleiades::Error.
-struct Command {
-  CLI::App* app;
-  std::function<int()> run;
-};
+// What runs when a command is chosen: gives the exit status; may throw InputError and
+// pleiades::Error.
+using Action = std::function<int()>;
 
-// Each adds its subcommand to the application; one file each.
-Command add_synth(CLI::App& application);
-Command add_inspect(CLI::App& application);
-Command add_ids(CLI::App& application);
-Command add_run(CLI::App& application);
-Command add_compare(CLI::App& application);
-Command add_verify(CLI::App& application);
-Command add_bench_layer(CLI::App& bench);
-Command add_bench_io(CLI::App& bench);
-Command add_bench_cache(CLI::App& bench);
+class Options;
+
+// Each declares the options of its command; one file each.
+Action make_synth(Options& options);
+Action make_inspect(Options& options);
+Action make_ids(Options& options);
+Action make_run(Options& options);
+Action make_compare(Options& options);
+Action make_verify(Options& options);
+Action make_bench_layer(Options& options);
+Action make_bench_io(Options& options);
+Action make_bench_cache(Options& options);
 
 }  // namespace pleiades::cli

@@ -241,33 +241,27 @@ int compare(Arguments arguments) {
 
 }  // namespace
 
-Command add_compare(CLI::App& application) {
+Action make_compare(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command =
-      *application.add_subcommand("compare", "Checks a layer against a dump of another engine");
-  command.footer(kExamples);
-  command.add_option("DIR", arguments->path, "A checkpoint")->required();
-  command.add_option("CASE", arguments->case_file, "A safetensors file")->required();
-  add_layer(command, arguments->layer);
-  command
-      .add_option("--tolerance", arguments->tolerance,
-                  "Largest rel (float32 1e-5, mixed 2e-3, reference 3e-4)")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("T");
-  command.add_option("--chunk", arguments->chunk, "Tokens of a sequence in one step (all)")
-      ->check(CLI::Range(1, 1 << 20))
-      ->type_name("C");
-  const auto add_name = [&](const char* option, std::string& name, const char* help) {
-    command.add_option(option, name, help)->type_name("NAME");
-  };
-  add_name("--ids-name", arguments->ids_name, "Tensor of token ids (input_ids)");
-  add_name("--input-name", arguments->input_name, "Tensor of inputs (layer{L}.hidden_in)");
-  add_name("--output-name", arguments->output_name, "Tensor of expected outputs (layer{L}.out)");
-  add_name("--mask-name", arguments->mask_name, "Tensor in which 0 marks a dead token");
-  add_name("--token-map-name", arguments->token_map_name, "Tensor of the codes of token ids");
-  add_engine_options(command, arguments->engine);
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return compare(*arguments); }};
+  options.examples(kExamples);
+  options.positional("DIR", arguments->path, "A checkpoint");
+  options.positional("CASE", arguments->case_file, "A safetensors file");
+  options.layer(arguments->layer);
+  options.real("--tolerance", arguments->tolerance, 0, 1e30, "T",
+               "Largest rel (float32 1e-5, mixed 2e-3, reference 3e-4)");
+  options.number("--chunk", arguments->chunk, 1, 1 << 20, "C",
+                 "Tokens of a sequence in one step (all)");
+  options.text("--ids-name", arguments->ids_name, "NAME", "Tensor of token ids (input_ids)");
+  options.text("--input-name", arguments->input_name, "NAME",
+               "Tensor of inputs (layer{L}.hidden_in)");
+  options.text("--output-name", arguments->output_name, "NAME",
+               "Tensor of expected outputs (layer{L}.out)");
+  options.text("--mask-name", arguments->mask_name, "NAME", "Tensor in which 0 marks a dead token");
+  options.text("--token-map-name", arguments->token_map_name, "NAME",
+               "Tensor of the codes of token ids");
+  options.engine(arguments->engine);
+  options.json(arguments->json);
+  return [arguments] { return compare(*arguments); };
 }
 
 }  // namespace pleiades::cli

@@ -86,21 +86,16 @@ int ids(const Arguments& arguments) {
 
 }  // namespace
 
-Command add_ids(CLI::App& application) {
+Action make_ids(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = *application.add_subcommand("ids", "Prints the row ids of tokens");
-  command.footer(kExamples);
-  command.add_option("CONFIG_OR_DIR", arguments->path, "A checkpoint, or a bare config.json")
-      ->required();
-  add_layer(command, arguments->layer);
-  command.add_option("--tokens", arguments->tokens, "Little-endian u32 token ids")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("--out", arguments->out, "Write raw little-endian u32 here instead of JSON")
-      ->type_name("FILE");
-  add_token_map(command, arguments->token_map);
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return ids(*arguments); }};
+  options.examples(kExamples);
+  options.positional("CONFIG_OR_DIR", arguments->path, "A checkpoint, or a bare config.json");
+  options.layer(arguments->layer);
+  options.required_text("--tokens", arguments->tokens, "FILE", "Little-endian u32 token ids");
+  options.text("--out", arguments->out, "FILE", "Write raw little-endian u32 here instead of JSON");
+  options.token_map(arguments->token_map);
+  options.json(arguments->json);
+  return [arguments] { return ids(*arguments); };
 }
 
 }  // namespace pleiades::cli

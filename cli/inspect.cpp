@@ -153,20 +153,18 @@ void print_text(const Model& model, const Arguments& arguments) {
 
 }  // namespace
 
-Command add_inspect(CLI::App& application) {
+Action make_inspect(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command =
-      *application.add_subcommand("inspect", "Shows geometry, shards and bytes of a checkpoint");
-  command.footer(kExamples);
-  command.add_option("DIR", arguments->path, "A checkpoint, or a bare config.json")->required();
-  add_optional_bytes(command, "--cache-bytes", arguments->cache_bytes,
-                     "Show what a cache of this size would hold");
-  add_json(command, arguments->json);
-  return {&command, [arguments] {
-            const Model model = Model::open(arguments->path);
-            arguments->json ? print_json(model, *arguments) : print_text(model, *arguments);
-            return kOk;
-          }};
+  options.examples(kExamples);
+  options.positional("DIR", arguments->path, "A checkpoint, or a bare config.json");
+  options.bytes("--cache-bytes", arguments->cache_bytes,
+                "Show what a cache of this size would hold");
+  options.json(arguments->json);
+  return [arguments] {
+    const Model model = Model::open(arguments->path);
+    arguments->json ? print_json(model, *arguments) : print_text(model, *arguments);
+    return kOk;
+  };
 }
 
 }  // namespace pleiades::cli

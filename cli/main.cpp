@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "options.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -22,13 +23,25 @@ constexpr const char* kExamples = R"(Examples:
 Exit status: 0 done, 1 a comparison or verification failed, 2 bad input.
 `pleiades COMMAND --help` has the options and examples of a command.)";
 
+// One subcommand, and what runs when it is chosen.
+struct Command {
+  CLI::App* app;
+  Action action;
+};
+
+Command add(CLI::App& parent, const char* name, const char* help, Action (*make)(Options&)) {
+  CLI::App* app = parent.add_subcommand(name, help);
+  Options options(*app);
+  return {app, make(options)};
+}
+
 void complain(const char* sentence) { fmt::print(stderr, "pleiades: {}\n", sentence); }
 
 // Runs the command that was chosen. Output that could not be written is an error like any other.
 int run_chosen(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
-    const int status = command.run();
+    const int status = command.action();
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       refuse("standard output could not be written");
     }
@@ -44,13 +57,22 @@ int main_guarded(int argc, char** argv) {
   application.set_version_flag("--version", ple_version());
   application.require_subcommand(1);
 
+  std::vector<Command> commands = {
+      add(application, "synth", "Writes a made-up checkpoint in the public layout", &make_synth),
+      add(application, "inspect", "Shows geometry, shards and bytes of a checkpoint",
+          &make_inspect),
+      add(application, "ids", "Prints the row ids of tokens", &make_ids),
+      add(application, "run", "Streams tokens through a layer and measures it", &make_run),
+      add(application, "compare", "Checks a layer against a dump of another engine", &make_compare),
+      add(application, "verify", "Reads a whole checkpoint and checks it", &make_verify),
+  };
   CLI::App& bench = *application.add_subcommand("bench", "Measures this machine");
   bench.require_subcommand(1);
-  const std::vector<Command> commands = {
-      add_synth(application), add_inspect(application), add_ids(application),
-      add_run(application),   add_compare(application), add_verify(application),
-      add_bench_layer(bench), add_bench_io(bench),      add_bench_cache(bench),
-  };
+  commands.push_back(
+      add(bench, "layer", "The PLE layer against the machine's ceilings", &make_bench_layer));
+  commands.push_back(
+      add(bench, "io", "Random row reads from a checkpoint's table", &make_bench_io));
+  commands.push_back(add(bench, "cache", "The cache's path of rows in memory", &make_bench_cache));
   try {
     application.parse(argc, argv);
     return run_chosen(commands);

@@ -147,39 +147,29 @@ int run(Arguments arguments) {
 
 }  // namespace
 
-Command add_run(CLI::App& application) {
+Action make_run(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
   LayerStream::Options& stream = arguments->stream;
-  CLI::App& command =
-      *application.add_subcommand("run", "Streams tokens through a layer and measures it");
-  command.footer(kExamples);
-  command.add_option("DIR", arguments->path, "A checkpoint")->required();
-  add_layer(command, arguments->layer);
-  command.add_option("--tokens", arguments->tokens, "Little-endian u32 token ids")
-      ->required()
-      ->type_name("FILE");
-  add_token_map(command, arguments->token_map);
-  command
-      .add_option("--sequences", arguments->sequence_count,
-                  "Sequences that read the tokens side by side (1)")
-      ->check(CLI::Range(1, 4096))
-      ->type_name("N");
-  command.add_option("--chunk", stream.chunk, "Tokens of a sequence in one step (512)")
-      ->check(CLI::Range(1, 1 << 20))
-      ->type_name("C");
-  command.add_option("--decode", stream.decode_count, "Take the last N tokens one at a time")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
-      ->type_name("N");
-  add_element(command, stream.element);
-  command.add_flag("!--no-lookahead", stream.is_lookahead,
-                   "Do not stage the next chunk before this one runs");
-  add_engine_options(command, arguments->engine);
-  command
-      .add_option("--metrics", arguments->metrics_file, "Write the counters as a Prometheus page")
-      ->type_name("FILE");
-  command.add_flag("--steps", arguments->with_steps, "Add every step's times to the JSON");
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return run(*arguments); }};
+  options.examples(kExamples);
+  options.positional("DIR", arguments->path, "A checkpoint");
+  options.layer(arguments->layer);
+  options.required_text("--tokens", arguments->tokens, "FILE", "Little-endian u32 token ids");
+  options.token_map(arguments->token_map);
+  options.number("--sequences", arguments->sequence_count, 1, 4096, "N",
+                 "Sequences that read the tokens side by side (1)");
+  options.number("--chunk", stream.chunk, 1, 1 << 20, "C",
+                 "Tokens of a sequence in one step (512)");
+  options.number("--decode", stream.decode_count, 0, Options::kInt32Max, "N",
+                 "Take the last N tokens one at a time");
+  options.element(stream.element);
+  options.flag("!--no-lookahead", stream.is_lookahead,
+               "Do not stage the next chunk before this one runs");
+  options.engine(arguments->engine);
+  options.text("--metrics", arguments->metrics_file, "FILE",
+               "Write the counters as a Prometheus page");
+  options.flag("--steps", arguments->with_steps, "Add every step's times to the JSON");
+  options.json(arguments->json);
+  return [arguments] { return run(*arguments); };
 }
 
 }  // namespace pleiades::cli

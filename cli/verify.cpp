@@ -68,16 +68,14 @@ int verify(const Arguments& arguments) {
 
 }  // namespace
 
-Command add_verify(CLI::App& application) {
+Action make_verify(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command =
-      *application.add_subcommand("verify", "Reads a whole checkpoint and checks it");
-  command.footer(kExamples);
-  command.add_option("DIR", arguments->path, "A checkpoint")->required();
-  command.add_flag("--write-sums", arguments->write_sums,
-                   "Write block checksums beside the table's files first");
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return verify(*arguments); }};
+  options.examples(kExamples);
+  options.positional("DIR", arguments->path, "A checkpoint");
+  options.flag("--write-sums", arguments->write_sums,
+               "Write block checksums beside the table's files first");
+  options.json(arguments->json);
+  return [arguments] { return verify(*arguments); };
 }
 
 }  // namespace pleiades::cli

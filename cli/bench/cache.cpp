@@ -46,13 +46,12 @@ int bench_cache(const Arguments& arguments) {
 
 }  // namespace
 
-Command add_bench_cache(CLI::App& bench) {
+Action make_bench_cache(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = *bench.add_subcommand("cache", "The cache's path of rows in memory");
-  command.footer(kExamples);
-  add_bytes(command, "--arena-bytes", arguments->arena_bytes, "Size of the arena (4GiB)");
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return bench_cache(*arguments); }};
+  options.examples(kExamples);
+  options.bytes("--arena-bytes", arguments->arena_bytes, "Size of the arena (4GiB)");
+  options.json(arguments->json);
+  return [arguments] { return bench_cache(*arguments); };
 }
 
 }  // namespace pleiades::cli

@@ -49,18 +49,15 @@ int bench_io(const Arguments& arguments) {
 
 }  // namespace
 
-Command add_bench_io(CLI::App& bench) {
+Action make_bench_io(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = *bench.add_subcommand("io", "Random row reads from a checkpoint's table");
-  command.footer(kExamples);
-  command.add_option("DIR", arguments->path, "A checkpoint")->required();
-  add_layer(command, arguments->layer);
-  command.add_option("--seconds", arguments->seconds, "How long to read (3)")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->type_name("S");
-  add_io_options(command, arguments->engine);
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return bench_io(*arguments); }};
+  options.examples(kExamples);
+  options.positional("DIR", arguments->path, "A checkpoint");
+  options.layer(arguments->layer);
+  options.real("--seconds", arguments->seconds, 0.01, 3600, "S", "How long to read (3)");
+  options.io(arguments->engine);
+  options.json(arguments->json);
+  return [arguments] { return bench_io(*arguments); };
 }
 
 }  // namespace pleiades::cli

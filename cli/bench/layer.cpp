@@ -182,21 +182,16 @@ int bench_layer(const Arguments& arguments) {
 
 }  // namespace
 
-Command add_bench_layer(CLI::App& bench) {
+Action make_bench_layer(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
   arguments->engine.arena = PLE_ARENA_RESIDENT;
-  CLI::App& command =
-      *bench.add_subcommand("layer", "The PLE layer against the machine's ceilings");
-  command.footer(kExamples);
-  command
-      .add_option("--tokens", arguments->tokens, "Tokens of a step, several by commas (1,8,64,512)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 16))
-      ->type_name("N");
-  add_element(command, arguments->element);
-  add_engine_options(command, arguments->engine);
-  add_json(command, arguments->json);
-  return {&command, [arguments] { return bench_layer(*arguments); }};
+  options.examples(kExamples);
+  options.numbers("--tokens", arguments->tokens, 1, 1 << 16, "N",
+                  "Tokens of a step, several by commas (1,8,64,512)");
+  options.element(arguments->element);
+  options.engine(arguments->engine);
+  options.json(arguments->json);
+  return [arguments] { return bench_layer(*arguments); };
 }
 
 }  // namespace pleiades::cli

@@ -27,6 +27,13 @@ volatile std::sig_atomic_t caught_signal = 0;
 
 void remember_signal(int signal) { caught_signal = signal; }
 
+struct Arguments {
+  SynthOptions options;
+  std::string path;
+  std::uint32_t thread_count = std::max(1U, std::thread::hardware_concurrency());
+  bool json = false;
+};
+
 const Preset& find_preset(const std::string& name) {
   std::vector<std::string> known;
   for (const Preset& preset : presets()) {
@@ -50,8 +57,8 @@ void print_result(const std::string& path, const CheckpointPlan& plan, double se
              bytes_text(plan.bytes()), plan.tensors.size(), plan.file_count, seconds);
 }
 
-int synth(const SynthOptions& options, const std::string& path, std::uint32_t thread_count,
-          bool json) {
+int synth(const Arguments& arguments) {
+  const auto& [options, path, thread_count, json] = arguments;
   const auto started = std::chrono::steady_clock::now();
   const Preset& preset = find_preset(options.preset);
   CheckpointPlan plan = preset.plan_config(options);
@@ -94,50 +101,31 @@ int synth(const SynthOptions& options, const std::string& path, std::uint32_t th
 
 }  // namespace
 
-Command add_synth(CLI::App& application) {
-  struct Arguments {
-    SynthOptions options;
-    std::string path;
-    std::string dtype = "bf16";
-    std::uint32_t thread_count = std::max(1U, std::thread::hardware_concurrency());
-    bool json = false;
-  };
+Action make_synth(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
-  SynthOptions& options = arguments->options;
-
-  CLI::App& command =
-      *application.add_subcommand("synth", "Writes a made-up checkpoint in the public layout");
-  command.footer(kExamples);
-  std::string preset_help = "One of:";
+  SynthOptions& synth_options = arguments->options;
+  options.examples(kExamples);
+  options.positional("DIR", arguments->path, "Directory to write; must not exist");
+  std::string help = "One of:";
   for (const Preset& preset : presets()) {
-    preset_help += fmt::format("\n    {}: {}", preset.name, preset.help);
+    help += fmt::format("\n    {}: {}", preset.name, preset.help);
   }
-  command.add_option("DIR", arguments->path, "Directory to write; must not exist")->required();
-  command.add_option("--preset", options.preset, preset_help)->type_name("NAME");
-  command
-      .add_option("--rows-base", options.rows_base,
-                  "Size of the table: about N rows for each of a token's columns")
-      ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 31))
-      ->type_name("N");
-  command.add_option("--shards", options.shards, "Tensors the table is cut into")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000}))
-      ->type_name("N");
-  command.add_option("--files", options.files, "Files the shards are spread over")
-      ->check(CLI::Range(1U, 100'000U))
-      ->type_name("N");
-  command.add_option("--dtype", arguments->dtype, "Of the rows: bf16, or fp8 with one scale")
-      ->check(CLI::IsMember({"bf16", "fp8"}))
-      ->type_name("bf16|fp8");
-  command.add_option("--seed", options.seed, "Of every value")->type_name("S");
-  command.add_option("--threads", arguments->thread_count, "Threads that make and write (all)")
-      ->check(CLI::Range(1U, 1024U))
-      ->type_name("N");
-  add_json(command, arguments->json);
-  return {&command, [arguments] {
-            arguments->options.fp8 = arguments->dtype == "fp8";
-            return synth(arguments->options, arguments->path, arguments->thread_count,
-                         arguments->json);
-          }};
+  options.text("--preset", synth_options.preset, "NAME", help);
+  options.number("--rows-base", synth_options.rows_base, 2, std::int64_t{1} << 31, "N",
+                 "Size of the table: about N rows for each of a token's columns");
+  options.number("--shards", synth_options.shards, 1, 100'000, "N",
+                 "Tensors the table is cut into");
+  options.number("--files", synth_options.files, 1, 100'000, "N",
+                 "Files the shards are spread over");
+  options.choice(
+      "--dtype", {"bf16", "fp8"},
+      [&synth_options](const std::string& dtype) { synth_options.fp8 = dtype == "fp8"; },
+      "Of the rows: bf16, or fp8 with one scale");
+  options.number("--seed", synth_options.seed, 0, std::int64_t{1} << 40, "S", "Of every value");
+  options.number("--threads", arguments->thread_count, 1, 1024, "N",
+                 "Threads that make and write (all)");
+  options.json(arguments->json);
+  return [arguments] { return synth(*arguments); };
 }
 
 }  // namespace pleiades::cli
