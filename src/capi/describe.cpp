@@ -126,7 +126,7 @@ ple_status ple_model_describe(const ple_model_desc* desc, ple_model** model) {
     PLE_TRY(check_struct(desc, "desc"));
     PLE_TRY(check_pointer(model, "model"));
     PLE_TRY_ASSIGN(ModelSpec spec, describe(*desc));
-    *model = new ple_model{std::make_shared<const ModelSpec>(std::move(spec))};
+    *model = new ple_model(std::make_shared<const ModelSpec>(std::move(spec)));
     return {};
   });
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "checkpoint/model_spec.hpp"
@@ -14,7 +15,12 @@
 // The opaque types of pleiades.h, and the one place where exceptions end.
 
 struct ple_model {
+  explicit ple_model(std::shared_ptr<const ple::ModelSpec> opened) : spec(std::move(opened)) {
+    for (const ple::LayerSpec& layer : spec->layers) constants.push_back(layer.hash->constants());
+  }
+
   std::shared_ptr<const ple::ModelSpec> spec;
+  std::vector<ple::HashConstants> constants;  // by layer: what ple_model_get_constants points into
 };
 struct ple_engine {
   std::shared_ptr<ple::Engine> engine;

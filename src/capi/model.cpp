@@ -8,6 +8,7 @@
 #include "base/number_formats.hpp"
 #include "capi/handles.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/token_map.hpp"
 #include "kernels/gather_rows.hpp"
 
 namespace {
@@ -41,10 +42,18 @@ struct LayerSizes {
   std::int64_t output_elements;
 };
 
-LayerSizes sizes_of(const Qwen4ExpLayer& layer) {
+// Families that work on a stream.
+template <class Parts>
+LayerSizes sizes_of(const Parts& layer) {
   const std::int64_t highway = std::int64_t{layer.stream_count} * layer.hidden;
   return {layer.hidden, layer.stream_count, highway, highway};
 }
+// The input embedding itself.
+LayerSizes sizes_of(const LongcatLayer& layer) { return {layer.hidden, 1, 0, layer.hidden}; }
+LayerSizes sizes_of(const GemmaLayer& layer) {
+  return {layer.hidden, 1, layer.hidden, std::int64_t{layer.layer_count} * layer.layer_dim};
+}
+
 }  // namespace
 
 ple_status ple_model_open(const char* path, ple_model** model) {
@@ -52,7 +61,7 @@ ple_status ple_model_open(const char* path, ple_model** model) {
     PLE_TRY(check_pointer(path, "path"));
     PLE_TRY(check_pointer(model, "model"));
     PLE_TRY_ASSIGN(ModelSpec spec, open_path(path));
-    *model = new ple_model{std::make_shared<const ModelSpec>(std::move(spec))};
+    *model = new ple_model(std::make_shared<const ModelSpec>(std::move(spec)));
     return {};
   });
 }
@@ -154,13 +163,27 @@ ple_status ple_model_row_ids(const ple_model* model, int32_t layer, const int32_
   });
 }
 
+ple_status ple_model_set_token_map(ple_model* model, const int32_t* codes, int64_t count) {
+  return guarded([&]() -> Status {
+    PLE_TRY(check_pointer(model, "model"));
+    PLE_TRY(check_pointer(codes, "codes"));
+    if (count < 0) return error(StatusCode::invalid_argument, "count {}", count);
+    // Engines and sequences that are open share the spec, so the map goes into a new one.
+    ModelSpec spec = *model->spec;
+    PLE_TRY(set_token_map(spec, {codes, static_cast<std::size_t>(count)}));
+    *model = ple_model(std::make_shared<const ModelSpec>(std::move(spec)));
+    return {};
+  });
+}
+
 ple_status ple_model_get_constants(const ple_model* model, int32_t layer,
                                    ple_hash_constants* constants) {
   return guarded([&]() -> Status {
     PLE_TRY(check_pointer(model, "model"));
     PLE_TRY(check_struct(constants, "constants"));
     PLE_TRY_ASSIGN(const LayerSpec* spec, find_layer(*model->spec, layer));
-    const HashConstants hash = spec->hash->constants();
+    const std::size_t index = static_cast<std::size_t>(spec - model->spec->layers.data());
+    const HashConstants& hash = model->constants[index];
     *constants = {.struct_bytes = sizeof(ple_hash_constants),
                   .multiplier_count = static_cast<std::int32_t>(hash.multipliers.size()),
                   .column_count = static_cast<std::int32_t>(hash.column_sizes.size()),
