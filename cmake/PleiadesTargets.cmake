@@ -15,6 +15,7 @@ endif()
 add_custom_target(ple_rooms)              # the library
 add_custom_target(ple_tests)              # tests that need no GPU
 add_custom_target(ple_concurrency_tests)  # label concurrency
+add_custom_target(ple_soak_tests)         # label soak
 add_custom_target(ple_gpu_tests)          # label gpu
 add_custom_target(ple_fuzzers)
 
@@ -32,7 +33,7 @@ endfunction()
 
 # ple_add_test(NAME SOURCES ... DEPENDS ... LABELS ...): a GoogleTest executable, or with a main of
 # its own. Labels: cpu (the default) or gpu; also concurrency where threads meet (these run under
-# tsan), and slow. Exit code 77 is a skip and is reported as one. Tests run in the root of the
+# tsan), and soak where PLE_SOAK_SECONDS says how long. Exit code 77 is a skip and is reported as one. Tests run in the root of the
 # tree, so that they can be carried to another machine and find PLE_TEST_DATA there.
 function(ple_add_test name)
   cmake_parse_arguments(test "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
@@ -50,9 +51,11 @@ function(ple_add_test name)
   else()
     add_dependencies(ple_tests ${name})
   endif()
-  if("concurrency" IN_LIST test_LABELS)
-    add_dependencies(ple_concurrency_tests ${name})
-  endif()
+  foreach(label concurrency soak)
+    if(label IN_LIST test_LABELS)
+      add_dependencies(ple_${label}_tests ${name})
+    endif()
+  endforeach()
 endfunction()
 
 # ple_add_bench(NAME SOURCES ... DEPENDS ...): a benchmark; CTest runs one tiny iteration of it.
