@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,7 +24,7 @@ class CpuLayer {
     kernels::HighwayType highway_type = kernels::HighwayType::f32;
     kernels::OutputMode output_mode = kernels::OutputMode::delta;
     std::int32_t thread_count = 1;
-    std::int32_t draft_count = 5;  // ring entries beyond the window
+    std::int32_t draft_count = 5;  // longest step that may be accepted in part
   };
 
   // One sequence's part of a step: its next token_count tokens.
@@ -39,7 +39,8 @@ class CpuLayer {
     weights_ = kernels::PleWeightsCpu::create(problem.shape, problem.vectors()).value();
     EXPECT_TRUE(weights_.key().pack_rows(0, problem.channel_count(), problem.key.data()).is_ok());
     EXPECT_TRUE(weights_.value().pack_rows(0, problem.shape.hidden, problem.value.data()).is_ok());
-    ring_length_ = problem.shape.window() + options.draft_count;
+    // A long step leaves a whole new window beside the old one.
+    ring_length_ = problem.shape.window() + std::max(problem.shape.window(), options.draft_count);
     const auto ring_bytes = static_cast<std::size_t>(
         kernels::PleRing::bytes(problem.shape, options.arithmetic, ring_length_));
     for (const PleSequence& sequence : sequences) {
@@ -63,7 +64,7 @@ class CpuLayer {
       span.token_begin = static_cast<std::int32_t>(slots.size()) / problem_.shape.column_count;
       span.token_count = part.token_count;
       span.cursor = state.cursor;
-      span.write_count = std::min(part.token_count, options_.draft_count);
+      span.write_count = std::min(part.token_count, ring_length_ - problem_.shape.window());
       spans.push_back(span);
       append(slots, sequence.slots, state.position, part.token_count, problem_.shape.column_count);
       append(highway, sequence.highway, state.position, part.token_count, problem_.channel_count());
@@ -81,6 +82,50 @@ class CpuLayer {
       state.position += parts[i].token_count;
       state.cursor = (state.cursor + spans[i].write_count) % std::max(ring_length_, 1);
     }
+  }
+
+  // Moves a sequence on by a part of its last step, which was not committed.
+  void accept(std::size_t sequence_index, std::int32_t token_count) {
+    State& state = states_[sequence_index];
+    state.position += token_count;
+    state.cursor = (state.cursor + token_count) % std::max(ring_length_, 1);
+  }
+
+  // Destroys a sequence's ring and rebuilds its window from rows and gates, elsewhere in the ring.
+  void forget_and_rebuild(std::size_t sequence_index) {
+    State& state = states_[sequence_index];
+    const auto count =
+        static_cast<std::int32_t>(std::min<std::int64_t>(problem_.shape.window(), state.position));
+    const std::int32_t streams = problem_.shape.stream_count;
+    const auto* scalars = reinterpret_cast<const float*>(
+        state.ring.data() +
+        kernels::PleRing::value_bytes(problem_.shape, options_.arithmetic, ring_length_));
+    std::vector<float> gamma;
+    for (std::int32_t j = count; j >= 1; --j) {
+      const std::int32_t entry = (state.cursor - j + ring_length_) % ring_length_;
+      gamma.insert(gamma.end(), scalars + entry * 2 * streams,
+                   scalars + entry * 2 * streams + streams);
+    }
+    std::fill(state.ring.begin(), state.ring.end(), std::byte{0xFF});
+    const std::int32_t entry_begin = (state.cursor + 2) % std::max(ring_length_, 1);
+    AlignedBuffer scratch = AlignedBuffer::allocate(kernels::ple_rebuild_scratch_bytes_cpu(
+                                                        problem_.shape, options_.arithmetic, count))
+                                .value();
+    const Status status = kernels::ple_rebuild_ring_cpu(
+        {.shape = problem_.shape,
+         .arithmetic = options_.arithmetic,
+         .rows = problem_.rows(),
+         .slots = sequences_[sequence_index].slots.data() +
+                  (state.position - count) * problem_.shape.column_count,
+         .gamma = gamma.data(),
+         .ring = state.ring.data(),
+         .scratch = scratch.data(),
+         .ring_length = ring_length_,
+         .entry_begin = entry_begin,
+         .entry_count = count},
+        weights_, *pool_);
+    EXPECT_TRUE(status.is_ok()) << status.message();
+    state.cursor = (entry_begin + count) % std::max(ring_length_, 1);
   }
 
   // All that is left of every sequence, in one step.
@@ -121,7 +166,7 @@ class CpuLayer {
         AlignedBuffer::allocate(
             kernels::ple_layer_scratch_bytes_cpu(problem_.shape, options_.arithmetic, token_count))
             .value();
-    std::memset(scratch.data(), 0xFF, scratch.bytes());
+    std::fill_n(scratch.data(), scratch.bytes(), std::byte{0xFF});
     std::vector<std::uint16_t> narrow;
     for (const float value : highway) narrow.push_back(f32_to_bf16(value));
     const bool is_f32 = options_.highway_type == kernels::HighwayType::f32;

@@ -1,0 +1,182 @@
+#include "kernels/projection.hpp"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/number_formats.hpp"
+#include "base/thread_pool.hpp"
+#include "support/random.hpp"
+
+namespace ple::kernels {
+namespace {
+
+using Bits = std::vector<std::uint16_t>;
+
+Bits random_bits(test::Random& random, std::int64_t count) {
+  Bits bits(static_cast<std::size_t>(count));
+  for (auto& value : bits) {
+    value = f32_to_bf16(static_cast<float>(random.between(-1000, 1000)) * 0.001F);
+  }
+  return bits;
+}
+
+struct Problem {
+  PackedMatrix::Shape shape;
+  Bits w;
+  PackedMatrix matrix;
+
+  Problem(const PackedMatrix::Shape& matrix_shape, test::Random& random) : shape(matrix_shape) {
+    matrix = PackedMatrix::allocate(shape).value();
+    w = random_bits(random, matrix.row_count() * shape.inner_count);
+    EXPECT_TRUE(matrix.pack_rows(0, matrix.row_count(), w.data()).is_ok());
+  }
+
+  std::int64_t stride() const { return 2 * std::int64_t{matrix.pair_count()}; }
+
+  // Activations in the padded form that a product takes.
+  Bits random_x(test::Random& random, std::int32_t token_count) const {
+    Bits x = random_bits(random, token_count * stride());
+    if (stride() != shape.inner_count) {
+      for (std::int32_t t = 0; t < token_count; ++t) {
+        x[static_cast<std::size_t>((t + 1) * stride() - 1)] = 0;
+      }
+    }
+    return x;
+  }
+
+  double expected(const std::vector<float>& x, std::int64_t token, std::int64_t row) const {
+    double sum = 0.0;
+    for (std::int32_t k = 0; k < shape.inner_count; ++k) {
+      sum += static_cast<double>(x[static_cast<std::size_t>(token * stride() + k)]) *
+             bf16_to_f32(w[static_cast<std::size_t>(row * shape.inner_count + k)]);
+    }
+    return sum;
+  }
+};
+
+std::vector<float> widened(const Bits& bits) {
+  std::vector<float> values;
+  for (const auto value : bits) values.push_back(bf16_to_f32(value));
+  return values;
+}
+
+template <class Element>
+std::vector<float> product_of(const Problem& problem, const std::vector<Element>& x,
+                              std::int32_t thread_count = 1) {
+  const auto pool = ThreadPool::create(thread_count).value();
+  const auto token_count =
+      static_cast<std::int32_t>(static_cast<std::int64_t>(x.size()) / problem.stride());
+  std::vector<float> y(static_cast<std::size_t>(token_count * problem.matrix.row_count()));
+  project(problem.matrix, Activations<Element>{x.data(), problem.stride(), token_count}, y.data(),
+          *pool);
+  return y;
+}
+
+const PackedMatrix::Shape kShapes[] = {{1, 64, 64},  {1, 1, 1},   {3, 37, 51},
+                                       {4, 65, 130}, {2, 128, 7}, {1, 200, 256}};
+
+TEST(Projection, AgreesWithFloat64) {
+  test::Random random;
+  for (const auto& shape : kShapes) {
+    const Problem problem(shape, random);
+    const std::vector<float> x = widened(problem.random_x(random, 13));
+    const std::vector<float> y = product_of(problem, x);
+    for (std::int64_t t = 0; t < 13; ++t) {
+      for (std::int64_t row = 0; row < problem.matrix.row_count(); ++row) {
+        ASSERT_NEAR(y[static_cast<std::size_t>(t * problem.matrix.row_count() + row)],
+                    problem.expected(x, t, row), 1e-6 * shape.inner_count)
+            << "token " << t << " row " << row;
+      }
+    }
+  }
+}
+
+// One order of summation: bf16 activations give the bits of the same values in f32.
+TEST(Projection, BothActivationTypesGiveTheSameBits) {
+  test::Random random;
+  for (const auto& shape : kShapes) {
+    const Problem problem(shape, random);
+    const Bits x = problem.random_x(random, 9);
+    EXPECT_EQ(product_of(problem, x), product_of(problem, widened(x)));
+  }
+}
+
+TEST(Projection, TokensDoNotSeeEachOther) {
+  test::Random random;
+  for (const auto& shape : kShapes) {
+    const Problem problem(shape, random);
+    const Bits x = problem.random_x(random, 101);
+    const std::vector<float> all = product_of(problem, x, 3);
+    for (const std::int32_t begin : {0, 1, 46, 97}) {
+      for (const std::int32_t count : {1, 2, 3, 4}) {
+        const Bits part(x.begin() + begin * problem.stride(),
+                        x.begin() + (begin + count) * problem.stride());
+        const std::vector<float> alone = product_of(problem, part);
+        const auto offset = all.begin() + begin * problem.matrix.row_count();
+        ASSERT_TRUE(std::equal(alone.begin(), alone.end(), offset)) << begin << " " << count;
+      }
+    }
+  }
+}
+
+// Every vector width that this processor has sums in the same order.
+TEST(Projection, EveryTargetGivesTheSameBits) {
+  test::Random random;
+  const Problem problem({2, 70, 90}, random);
+  const std::vector<float> x = widened(problem.random_x(random, 11));
+  const std::vector<float> best = product_of(problem, x);
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    EXPECT_EQ(product_of(problem, x), best) << hwy::TargetName(target);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(Projection, KeepsNanAndInfinityInTheirToken) {
+  test::Random random;
+  const Problem problem({1, 70, 64}, random);
+  Bits x = problem.random_x(random, 3);
+  x[64 + 5] = 0x7FC0;
+  x[128 + 5] = 0x7F80;
+  const std::vector<float> y = product_of(problem, x);
+  for (std::size_t row = 0; row < 70; ++row) {
+    EXPECT_TRUE(std::isfinite(y[row]));
+    EXPECT_TRUE(std::isnan(y[70 + row]));
+    EXPECT_FALSE(std::isfinite(y[140 + row]));
+  }
+}
+
+TEST(PackedMatrix, TakesItsRowsInBlocksOfAnySize) {
+  test::Random random;
+  const Problem problem({3, 37, 51}, random);
+  PackedMatrix other = PackedMatrix::allocate(problem.shape).value();
+  for (std::int64_t row = 0; row < other.row_count();) {
+    const std::int64_t count = std::min(random.between(0, 40), other.row_count() - row);
+    ASSERT_TRUE(other.pack_rows(row, count, problem.w.data() + row * 51).is_ok());
+    row += count;
+  }
+  for (std::int32_t p = 0; p < other.panel_count(); ++p) {
+    const std::int64_t length = other.pair_count() * PackedMatrix::kPanelRows * 2;
+    EXPECT_TRUE(std::equal(other.panel(p), other.panel(p) + length, problem.matrix.panel(p)));
+  }
+}
+
+TEST(PackedMatrix, RefusesWhatDoesNotFit) {
+  PackedMatrix matrix = PackedMatrix::allocate({2, 10, 4}).value();
+  const Bits rows(21 * 4);
+  EXPECT_FALSE(matrix.pack_rows(0, 21, rows.data()).is_ok());
+  EXPECT_FALSE(matrix.pack_rows(20, 1, rows.data()).is_ok());
+  EXPECT_FALSE(matrix.pack_rows(-1, 1, rows.data()).is_ok());
+  EXPECT_TRUE(matrix.pack_rows(20, 0, rows.data()).is_ok());
+  EXPECT_FALSE(PackedMatrix::allocate({0, 10, 4}).is_ok());
+  EXPECT_FALSE(PackedMatrix::allocate({1, 10, 0}).is_ok());
+}
+
+}  // namespace
+}  // namespace ple::kernels
