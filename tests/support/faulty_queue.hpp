@@ -14,7 +14,7 @@ namespace ple::test {
 
 // What becomes of a read instead of its usual way.
 struct Fault {
-  enum class Kind { none, fail, shorten, hold, refuse };
+  enum class Kind { none, fail, shorten, hold, refuse, break_queue };
 
   static Fault none() { return {}; }
   // Completes with an error, without a byte read.
@@ -25,6 +25,8 @@ struct Fault {
   static Fault hold() { return {Kind::hold, 0, 0}; }
   // The queue says that it is full.
   static Fault refuse() { return {Kind::refuse, 0, 0}; }
+  // The queue takes the read and is of no use from then on.
+  static Fault break_queue() { return {Kind::break_queue, 0, 0}; }
 
   Kind kind = Kind::none;
   int error_number = 0;
@@ -85,6 +87,9 @@ class FaultPlan {
         case Fault::Kind::shorten:
           actual.bytes = fault.bytes;
           break;
+        case Fault::Kind::break_queue:
+          is_broken_ = true;
+          return true;
         case Fault::Kind::none:
           break;
       }
@@ -92,6 +97,7 @@ class FaultPlan {
     }
 
     std::size_t poll(std::span<ReadCompletion> completions) override {
+      if (is_broken_) return 0;
       push_let_go();
       std::size_t count = 0;
       while (count < completions.size() && !ready_.empty()) {
@@ -102,6 +108,7 @@ class FaultPlan {
     }
 
     Result<std::size_t> wait(std::span<ReadCompletion> completions) override {
+      if (is_broken_) return Status(StatusCode::io_error, "the queue is broken");
       const std::size_t count = poll(completions);
       if (count > 0) return count;
       return inner_->wait(completions);
@@ -123,6 +130,7 @@ class FaultPlan {
 
     FaultPlan& plan_;
     std::unique_ptr<ReadQueue> inner_;
+    bool is_broken_ = false;
     std::vector<ReadCompletion> ready_;
     std::vector<ReadOperation> let_go_;  // guarded by the plan's mutex
   };

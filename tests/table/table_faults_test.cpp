@@ -174,6 +174,20 @@ TEST_P(TableFaultsTest, AQueueThatStaysFullFailsTheRead) {
   expect_everything_right();
 }
 
+TEST_P(TableFaultsTest, ABrokenQueueFailsEveryBatchFromThenOn) {
+  faults_.set_rule([](const ReadOperation& read) {
+    return read.slot == 0 ? Fault::break_queue() : Fault::none();
+  });
+  const Outcome outcome = read_all();
+  EXPECT_EQ(outcome.status.code(), StatusCode::io_error);
+  EXPECT_THAT(outcome.status.message(), HasSubstr("the queue is broken"));
+  const test::RowDestinations destinations(std::vector<RowId>{1}, files_.row_bytes());
+  EXPECT_EQ(table_->submit(destinations.reads(), table_->make_batch()).code(),
+            StatusCode::io_error);
+  table_.reset();
+  EXPECT_TRUE(destinations.is_untouched());
+}
+
 TEST_P(TableFaultsTest, AFileThatShrankIsNamedAndNothingOfItServed) {
   const ShardExtent& shard = files_.extent(700);
   const ModelFile& file = files_.files()[shard.file_index];
