@@ -1,17 +1,15 @@
 #include "engine/warm_start.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "base/error.hpp"
+#include "io/replace_file.hpp"
 
 namespace ple {
 
@@ -66,18 +64,7 @@ Status save_warm_start(const std::string& path, const ModelSpec& model,
   }
   const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
   append(bytes, &checksum, sizeof(checksum));
-
-  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    const Status status = error(StatusCode::io_error, "warm start file '{}': not written: {}", path,
-                                std::strerror(errno));
-    std::remove(partial.c_str());
-    return status;
-  }
-  return {};
+  return replace_file(path, std::as_bytes(std::span(bytes)));
 }
 
 Status load_warm_start(const std::string& path, const ModelSpec& model,

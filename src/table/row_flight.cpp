@@ -64,6 +64,20 @@ bool RowFlight::next(BlockRead& read) {
 
 bool RowFlight::complete(const BlockRead& read, std::span<const std::byte> data,
                          const Status& status) {
+  return settle_read(read, data, status.is_ok() ? check_sums(read, data) : status);
+}
+
+Status RowFlight::check_sums(const BlockRead& read, std::span<const std::byte> data) const {
+  const std::optional<BlockSums>& sums = layout_.sums[read.file_index];
+  if (!sums) return {};
+  const std::optional<std::uint64_t> bad_offset = sums->first_bad_block(read.offset, data);
+  if (!bad_offset) return {};
+  return error(StatusCode::corrupt, "file '{}': the block at offset {} does not have its checksum",
+               layout_.files[read.file_index].path(), *bad_offset);
+}
+
+bool RowFlight::settle_read(const BlockRead& read, std::span<const std::byte> data,
+                            const Status& status) {
   MutexLock lock(mutex_);
   --reads_out_;
   if (closed()) return false;

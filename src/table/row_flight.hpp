@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/status.hpp"
 #include "io/block_batch.hpp"
 #include "io/block_file.hpp"
+#include "table/block_sums.hpp"
 #include "table/read_plan.hpp"
 #include "table/row_map.hpp"
 #include "table/row_source.hpp"
@@ -23,6 +25,7 @@ struct TableLayout {
   std::span<const BlockFile> files;
   std::vector<std::uint32_t> block_bytes;  // [files]
   std::uint32_t read_bytes_max = 0;
+  std::vector<std::optional<BlockSums>> sums;  // [files]
 
   ReadPlan::Limits limits() const { return {block_bytes, read_bytes_max}; }
 };
@@ -54,6 +57,8 @@ class RowFlight final : public BlockBatch {
                 const Status& status) override;
   void abandon(const Status& reason) override;
 
+  Status check_sums(const BlockRead& read, std::span<const std::byte> data) const;
+  bool settle_read(const BlockRead& read, std::span<const std::byte> data, const Status& status);
   void settle(const ReadPlan::Piece& piece, const BlockRead& read, std::span<const std::byte> data,
               const Status& status) PLE_REQUIRES(mutex_);
   void fail(const Status& status) PLE_REQUIRES(mutex_);

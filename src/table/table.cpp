@@ -1,6 +1,7 @@
 #include "table/table.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
@@ -70,7 +71,24 @@ Result<std::unique_ptr<Table>> Table::open(const TableSpec& spec, std::span<cons
   for (std::uint32_t file_index = 0; file_index < files.size(); ++file_index) {
     layout.block_bytes.push_back(table->reader_->block_bytes(file_index));
   }
+  layout.sums.resize(files.size());
+  if (options.check_sums) PLE_TRY(table->load_sums(spec));
   return table;
+}
+
+// Of the files that hold rows.
+Status Table::load_sums(const TableSpec& spec) {
+  checks_sums_ = true;
+  for (const ShardExtent& shard : spec.shards) {
+    std::optional<BlockSums>& sums = layout_.sums[shard.file_index];
+    if (shard.row_count == 0 || sums) continue;
+    const BlockFile& file = layout_.files[shard.file_index];
+    PLE_TRY_ASSIGN(sums, BlockSums::load(file.path(), file.bytes()));
+    std::uint32_t& block_bytes = layout_.block_bytes[shard.file_index];
+    if (sums) block_bytes = std::max(block_bytes, BlockSums::kBlockBytes);
+    checks_sums_ &= sums.has_value();
+  }
+  return {};
 }
 
 std::shared_ptr<RowReadBatch> Table::make_batch() { return std::make_shared<Batch>(*this); }

@@ -15,6 +15,7 @@ namespace ple {
 
 struct TableOptions {
   DirectIo direct = DirectIo::automatic;
+  bool check_sums = true;  // where block checksums lie beside the files
   BlockReaderOptions reader;
 };
 
@@ -35,6 +36,8 @@ class Table final : public RowSource {
   Status submit(std::span<const RowRead> reads,
                 const std::shared_ptr<RowReadBatch>& batch) override;
 
+  // Whether every row is checked against a block checksum before it is served.
+  bool checks_sums() const { return checks_sums_; }
   const BlockReaderInfo& reader_info() const { return reader_->info(); }
   const BlockReaderMetrics& reader_metrics() const { return reader_->metrics(); }
 
@@ -42,9 +45,11 @@ class Table final : public RowSource {
   class Batch;
 
   Table() = default;
+  Status load_sums(const TableSpec& spec);
 
   RowEncoding encoding_;
   TableLayout layout_;
+  bool checks_sums_ = false;
   std::unique_ptr<BlockReader> reader_;  // last: its threads use the layout
 };
 

@@ -1,0 +1,41 @@
+#include "io/replace_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "io/unique_fd.hpp"
+
+namespace ple {
+
+namespace {
+
+// 0, or the errno of what failed.
+int write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return ::fsync(fd) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+Status replace_file(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
+  const UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  int failure = fd.is_open() ? write_all(fd.get(), bytes) : errno;
+  if (failure == 0 && std::rename(partial.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure == 0) return {};
+  if (fd.is_open()) ::unlink(partial.c_str());
+  return error(StatusCode::io_error, "file '{}' cannot be written: {}", path,
+               std::generic_category().message(failure));
+}
+
+}  // namespace ple

@@ -1,0 +1,47 @@
+#include "io/replace_file.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "support/temp_directory.hpp"
+
+namespace ple {
+namespace {
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+Status replace(const std::string& path, const std::string& bytes) {
+  return replace_file(path, std::as_bytes(std::span(bytes)));
+}
+
+std::ptrdiff_t entries_in(const std::string& directory) {
+  return std::distance(std::filesystem::directory_iterator(directory), {});
+}
+
+TEST(ReplaceFile, MakesAFileAndReplacesIt) {
+  const test::TempDirectory directory;
+  const std::string path = directory.path("file");
+  ASSERT_TRUE(replace(path, "first").is_ok());
+  EXPECT_EQ(bytes_of(path), "first");
+  ASSERT_TRUE(replace(path, "2").is_ok());
+  EXPECT_EQ(bytes_of(path), "2");
+  EXPECT_EQ(entries_in(directory.path()), 1);
+}
+
+TEST(ReplaceFile, AFailureLeavesNothingBehind) {
+  const test::TempDirectory directory;
+  // A folder cannot be replaced by a file.
+  ASSERT_TRUE(std::filesystem::create_directory(directory.path("folder")));
+  EXPECT_EQ(replace(directory.path("folder"), "bytes").code(), StatusCode::io_error);
+  EXPECT_EQ(replace(directory.path("no/such/place"), "bytes").code(), StatusCode::io_error);
+  EXPECT_EQ(entries_in(directory.path()), 1);
+}
+
+}  // namespace
+}  // namespace ple
