@@ -4,36 +4,42 @@ namespace ple {
 
 namespace {
 
-// Whether a mark may be overwritten once its lease has retired.
-bool is_evictable(SlotMark mark, std::uint32_t floor) {
+constexpr int kStrangersMax = 3;
+
+// Whether a mark may be overwritten.
+bool is_free(SlotMark mark, std::uint32_t floor) {
   return mark.state() != SlotState::loading && !is_newer(mark.epoch(), floor);
 }
 
 }  // namespace
 
-Replacement choose_way(const SetMarks& marks, std::uint32_t floor, bool cold_only) {
-  Replacement chosen;
-  std::uint32_t chosen_rank = 0xFFFFFFFF;
-  std::uint32_t evictable_ways = 0;
-  for (std::uint32_t way = 0; way < kWayCount; ++way) {
-    const SlotMark mark = marks[way];
-    if (!is_evictable(mark, floor)) continue;
-    if (mark.state() == SlotState::empty) return {static_cast<std::int32_t>(way), 0};
-    if (cold_only && mark.use() > 0) continue;
-    evictable_ways |= 1U << way;
-    // Fewest uses first, then the oldest.
-    const std::uint32_t age = (floor - mark.epoch()) & SlotMark::kEpochMask;
-    const std::uint32_t rank = mark.use() << SlotMark::kEpochBits | (SlotMark::kEpochMask - age);
-    if (rank < chosen_rank) {
-      chosen_rank = rank;
-      chosen.way = static_cast<std::int32_t>(way);
+std::int32_t choose_way(const SetMarks& marks, std::uint32_t floor, bool cold_only) {
+  int stranger_count = 0;
+  std::int32_t oldest_stranger = -1;
+  std::int32_t oldest_known = -1;
+  std::uint32_t stranger_age = 0;
+  std::uint32_t known_age = 0;
+  for (std::int32_t way = 0; way < static_cast<std::int32_t>(kWayCount); ++way) {
+    const SlotMark mark = marks[static_cast<std::size_t>(way)];
+    const bool is_stranger = mark.state() == SlotState::loading || mark.use() == 0;
+    if (is_stranger) ++stranger_count;
+    if (!is_free(mark, floor)) continue;
+    if (mark.state() == SlotState::empty) return way;
+    const std::uint32_t age = ((floor - mark.epoch()) & SlotMark::kEpochMask) + 1;
+    if (is_stranger && age > stranger_age) {
+      stranger_age = age;
+      oldest_stranger = way;
+    }
+    // Shifted up, so that the age of one step can be halved.
+    const std::uint32_t halved_age = age << SlotMark::kUseMax >> mark.use();
+    if (!is_stranger && halved_age > known_age) {
+      known_age = halved_age;
+      oldest_known = way;
     }
   }
-  // Nobody was a stranger: all that were considered come one step closer to being one.
-  if (chosen.way >= 0 && marks[static_cast<std::size_t>(chosen.way)].use() > 0) {
-    chosen.aged_ways = evictable_ways & ~(1U << chosen.way);
-  }
-  return chosen;
+  if (cold_only) return oldest_stranger;
+  const bool prefers_stranger = stranger_count > kStrangersMax || oldest_known < 0;
+  return prefers_stranger && oldest_stranger >= 0 ? oldest_stranger : oldest_known;
 }
 
 std::uint32_t initial_use(const SetMarks& marks, std::uint32_t ghost) {

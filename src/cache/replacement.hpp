@@ -7,20 +7,18 @@
 
 namespace ple {
 
-// What to do for a row that needs a slot of a full set.
-struct Replacement {
-  std::int32_t way = -1;        // to overwrite; none if every way is leased
-  std::uint32_t aged_ways = 0;  // bit w: way w, passed over, forgets one use
-};
-
 using SetMarks = std::array<SlotMark, kWayCount>;
 
-// Chooses among the ways whose lease has retired (epoch not newer than floor) and that are not
-// loading: an empty one, else among the rows used once the one that was used longest ago, else
-// among all. cold_only spares the rows used more than once.
-Replacement choose_way(const SetMarks& marks, std::uint32_t floor, bool cold_only);
+// Which of a set's ways a new row may overwrite: an empty one, else the one whose row is missed
+// least; -1 if every way is leased (its epoch newer than floor) or loading.
+//
+// Rows used in a single step so far are strangers. While more than kStrangersMax ways hold
+// strangers, a stranger has to go, the one unused for longest: so a scan replaces itself, and what
+// was used again stays. Otherwise one of the others goes, the one with the greatest age, where each
+// use halves the age. cold_only spares rows that were used again.
+std::int32_t choose_way(const SetMarks& marks, std::uint32_t floor, bool cold_only);
 
-// The use count that a row starts with: a row that one of the ghosts remembers is not a stranger.
+// The use count that a row starts with: a row that one of the ghosts remembers is no stranger.
 std::uint32_t initial_use(const SetMarks& marks, std::uint32_t ghost);
 
 }  // namespace ple

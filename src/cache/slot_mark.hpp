@@ -62,8 +62,6 @@ class SlotMark {
                                                          : bits_;
     return SlotMark(counted).with_epoch(epoch);
   }
-  // A ready slot that was passed over: one use is forgotten.
-  constexpr SlotMark aged() const { return SlotMark(use() > 0 ? bits_ - 1 : bits_); }
 
  private:
   static constexpr std::uint32_t kEpochShift = 12;

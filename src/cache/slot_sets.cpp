@@ -66,19 +66,13 @@ Claim SlotSets::claim(RowId row, std::uint32_t epoch, std::uint32_t floor, std::
     for (std::uint32_t way = 0; way < kWayCount; ++way) {
       marks[way] = SlotMark(set.marks[way].load(std::memory_order_acquire));
     }
-    const Replacement replacement = choose_way(marks, floor, cold_only);
-    if (replacement.way < 0) return {};
-    const auto way = static_cast<std::uint32_t>(replacement.way);
+    const std::int32_t chosen = choose_way(marks, floor, cold_only);
+    if (chosen < 0) return {};
+    const auto way = static_cast<std::uint32_t>(chosen);
     std::uint32_t seen = marks[way].bits();
     if (!set.marks[way].compare_exchange_strong(seen, SlotMark::empty(epoch, 0).bits(),
                                                 std::memory_order_acq_rel)) {
       continue;  // a step leased it first
-    }
-    for (std::uint32_t other = 0; other < kWayCount; ++other) {
-      if ((replacement.aged_ways >> other & 1) == 0) continue;
-      std::uint32_t bits = marks[other].bits();  // a mark that changed is in use: it stays young
-      set.marks[other].compare_exchange_strong(bits, marks[other].aged().bits(),
-                                               std::memory_order_acq_rel);
     }
     const RowId evicted_row = set.tags[way].load(std::memory_order_relaxed);
     const bool evicted = evicted_row != kNoRow;
