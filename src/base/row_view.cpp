@@ -23,4 +23,26 @@ std::int32_t encoded_row_bytes(RowFormat format, std::int32_t dim) {
   return 0;
 }
 
+std::string_view row_format_name(RowFormat format) {
+  switch (format) {
+    case RowFormat::bf16:
+      return "bf16";
+    case RowFormat::f16:
+      return "f16";
+    case RowFormat::f32:
+      return "f32";
+    case RowFormat::fp8_e4m3:
+      return "fp8_e4m3";
+    case RowFormat::fp8_e4m3_row:
+      return "fp8_e4m3_row";
+    case RowFormat::fp8_e4m3_e8m0:
+      return "fp8_e4m3_e8m0";
+    case RowFormat::int8_row:
+      return "int8_row";
+    case RowFormat::nvfp4:
+      return "nvfp4";
+  }
+  return "unknown";
+}
+
 }  // namespace ple

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/types.hpp"
 
@@ -19,6 +20,9 @@ enum class RowFormat : std::int32_t {
   nvfp4 = 7,          // E2M1 codes two to a byte, low nibble first, then one E4M3 scale per 16
                       // elements; one f32 scale for the table
 };
+
+// The name of a format, as it is spelled above.
+std::string_view row_format_name(RowFormat format);
 
 // Everything a kernel needs to turn a slot's bytes into dim bf16 values. Decoding yields bf16 in
 // every format, so one product kernel serves all of them.

@@ -178,21 +178,81 @@ Result<RowFormat> choose_format(const std::string& name, const TensorInfo& codes
                dtype_name(codes.dtype), dtype_name(scale_type), fmt::join(scales[0].shape, ", "));
 }
 
+// NVFP4's scale of the whole table.
+Result<float> read_global_scale(const TensorFiles& files, const std::string& name) {
+  PLE_TRY_ASSIGN(const Shards scales, find_shards(files, name, ".weight_scale_2"));
+  if (scales.empty()) {
+    return error(StatusCode::corrupt, "table '{}' has NVFP4 rows but no weight_scale_2", name);
+  }
+  return read_scale(files, scales);
+}
+
+// Appends codes, and where they lie beside them, the scales.
+Status append_parts(const TensorFiles& files, const std::string& name, const Shards& codes,
+                    const Shards& scales, TableSpec& table) {
+  const std::int32_t dim = table.encoding.dim;
+  const RowFormat format = table.encoding.format;
+  PLE_TRY(append_part(codes, name, format == RowFormat::nvfp4 ? dim / 2 : dim, table));
+  switch (format) {
+    case RowFormat::fp8_e4m3: {
+      PLE_TRY_ASSIGN(table.encoding.scale, read_scale(files, scales));
+      return {};
+    }
+    case RowFormat::fp8_e4m3_row:
+    case RowFormat::int8_row:
+      return append_part(scales, name, 1, table);
+    case RowFormat::fp8_e4m3_e8m0:
+      return append_part(scales, name, dim / 32, table);
+    case RowFormat::nvfp4: {
+      PLE_TRY_ASSIGN(table.encoding.scale, read_global_scale(files, name));
+      return append_part(scales, name, dim / 16, table);
+    }
+    default:
+      return {};
+  }
+}
+
+// The table of interleaved rows, where there is one.
+Result<std::optional<TableSpec>> read_interleaved(const TensorFiles& files, const std::string& name,
+                                                  std::uint64_t row_count, std::int32_t dim) {
+  for (const RowFormat format :
+       {RowFormat::fp8_e4m3_row, RowFormat::fp8_e4m3_e8m0, RowFormat::int8_row, RowFormat::nvfp4}) {
+    const std::string suffix = fmt::format(".rows_{}", row_format_name(format));
+    PLE_TRY_ASSIGN(const Shards rows, find_shards(files, name, suffix));
+    if (rows.empty()) continue;
+    const std::int32_t row_bytes = encoded_row_bytes(format, dim);
+    if (rows[0].dtype != DType::u8 || row_bytes == 0) {
+      return error(StatusCode::corrupt, "table '{}' holds {} as rows of {} elements in {}", name,
+                   dtype_name(rows[0].dtype), dim, suffix);
+    }
+    TableSpec table{.row_count = row_count};
+    table.encoding = {.format = format, .dim = dim, .row_bytes = row_bytes};
+    PLE_TRY(append_part(rows, name, row_bytes, table));
+    if (format == RowFormat::nvfp4) {
+      PLE_TRY_ASSIGN(table.encoding.scale, read_global_scale(files, name));
+    }
+    return std::optional(table);
+  }
+  return std::optional<TableSpec>();
+}
+
 }  // namespace
 
 Result<TableSpec> read_table(const TensorFiles& files, const std::string& name,
                              std::uint64_t row_count, std::int32_t dim) {
   PLE_TRY_ASSIGN(const Shards codes, find_shards(files, name, ".weight"));
-  if (codes.empty()) {
-    return error(StatusCode::corrupt, "'{}' lacks tensor '{}.weight' and its shards",
-                 files.directory(), name);
+  PLE_TRY_ASSIGN(const std::optional<TableSpec> interleaved,
+                 read_interleaved(files, name, row_count, dim));
+  if (interleaved && codes.empty()) return *interleaved;
+  if (interleaved || codes.empty()) {
+    return error(StatusCode::corrupt, "'{}' {} tensor '{}.weight' or its shards", files.directory(),
+                 interleaved ? "holds interleaved rows and" : "lacks", name);
   }
   PLE_TRY_ASSIGN(Shards scales, find_shards(files, name, ".weight_scale"));
   if (scales.empty()) {
     PLE_TRY_ASSIGN(scales, find_shards(files, name, ".scale"));
   }
   PLE_TRY_ASSIGN(const RowFormat format, choose_format(name, codes[0], scales));
-
   TableSpec table{.row_count = row_count};
   table.encoding = {.format = format, .dim = dim, .row_bytes = encoded_row_bytes(format, dim)};
   if (table.encoding.row_bytes == 0) {
@@ -200,31 +260,7 @@ Result<TableSpec> read_table(const TensorFiles& files, const std::string& name,
                  "table '{}': rows of {} elements do not fill the blocks of its encoding", name,
                  dim);
   }
-  PLE_TRY(append_part(codes, name, format == RowFormat::nvfp4 ? dim / 2 : dim, table));
-  switch (format) {
-    case RowFormat::fp8_e4m3: {
-      PLE_TRY_ASSIGN(table.encoding.scale, read_scale(files, scales));
-      break;
-    }
-    case RowFormat::fp8_e4m3_row:
-    case RowFormat::int8_row:
-      PLE_TRY(append_part(scales, name, 1, table));
-      break;
-    case RowFormat::fp8_e4m3_e8m0:
-      PLE_TRY(append_part(scales, name, dim / 32, table));
-      break;
-    case RowFormat::nvfp4: {
-      PLE_TRY(append_part(scales, name, dim / 16, table));
-      PLE_TRY_ASSIGN(const Shards global, find_shards(files, name, ".weight_scale_2"));
-      if (global.empty()) {
-        return error(StatusCode::corrupt, "table '{}' has NVFP4 rows but no weight_scale_2", name);
-      }
-      PLE_TRY_ASSIGN(table.encoding.scale, read_scale(files, global));
-      break;
-    }
-    default:
-      break;
-  }
+  PLE_TRY(append_parts(files, name, codes, scales, table));
   return table;
 }
 

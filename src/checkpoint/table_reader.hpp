@@ -14,6 +14,9 @@ namespace ple {
 // follow). The rows must add up to row_count. The element type and the scales beside the codes
 // (`weight_scale` or `scale`) decide the row format; a scale that is absent, or an encoding that is
 // not known, is refused by name.
+//
+// A table whose rows were interleaved, so that a row's codes and scales are one read, is the tensor
+// `name.rows_<format>` (or its shards): U8 [rows, row_bytes], format as row_format_name spells it.
 Result<TableSpec> read_table(const TensorFiles& files, const std::string& name,
                              std::uint64_t row_count, std::int32_t dim);
 

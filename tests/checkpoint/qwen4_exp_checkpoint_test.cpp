@@ -124,7 +124,7 @@ TEST(Qwen4ExpCheckpoint, RefusesTablesThatDoNotAddUp) {
                  "lacks shard_1.weight (shard_2 is there)");
   expect_refused(
       files.dense(),
-      "lacks tensor 'model.layers.1.ple.ple_embedding.ngram_embedding.weight' and its shards");
+      "lacks tensor 'model.layers.1.ple.ple_embedding.ngram_embedding.weight' or its shards");
   Tensors grown = table;
   grown[2] = filled_tensor(table[2].name, DType::bf16, {29, 3});
   expect_refused(files.dense() + grown, "has 89 rows in 3 tensors, its geometry needs 88");
@@ -182,6 +182,26 @@ TEST(Qwen4ExpCheckpoint, ReadsScalesPerRowAndPerBlock) {
   expect_refused(
       files.dense() + codes + Tensors{filled_tensor(name + ".weight_scale", DType::f32, {87})},
       "has 87 rows in 1 tensors");
+}
+
+TEST(Qwen4ExpCheckpoint, ReadsInterleavedRows) {
+  const SmallQwen4Exp files;
+  const std::string name = files.table_name();
+  const Tensors rows = {filled_tensor(name + ".rows_int8_row", DType::u8, {88, 7})};
+  const auto opened = open(files, files.dense() + rows);
+  ASSERT_TRUE(opened.is_ok()) << opened.status().message();
+  const TableSpec& table = opened.value().layers[0].table;
+  EXPECT_EQ(table.encoding.format, RowFormat::int8_row);
+  EXPECT_EQ(table.part_bytes, (std::vector<std::uint32_t>{7}));
+  expect_refused(files.dense() + rows + files.table(), "holds interleaved rows and tensor");
+  expect_refused(
+      files.dense() + Tensors{filled_tensor(name + ".rows_int8_row", DType::u8, {88, 8})},
+      "is U8 [88, 8], expected U8 [rows, 7]");
+  expect_refused(
+      files.dense() + Tensors{filled_tensor(name + ".rows_int8_row", DType::i8, {88, 7})},
+      "holds I8 as rows of 3 elements");
+  expect_refused(files.dense() + Tensors{filled_tensor(name + ".rows_nvfp4", DType::u8, {88, 7})},
+                 "holds U8 as rows of 3 elements in .rows_nvfp4");
 }
 
 TEST(Qwen4ExpCheckpoint, RefusesEncodingsItDoesNotKnowByName) {
