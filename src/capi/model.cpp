@@ -40,18 +40,22 @@ struct LayerSizes {
   std::int32_t stream_count;
   std::int64_t input_elements;
   std::int64_t output_elements;
+  std::int32_t row_dim;  // as the config has it; a bare config has no table to ask
 };
 
 // Families that work on a stream.
 template <class Parts>
-LayerSizes sizes_of(const Parts& layer) {
+LayerSizes sizes_of(const Parts& layer, std::int32_t column_count) {
   const std::int64_t highway = std::int64_t{layer.stream_count} * layer.hidden;
-  return {layer.hidden, layer.stream_count, highway, highway};
+  return {layer.hidden, layer.stream_count, highway, highway, layer.embed_dim / column_count};
 }
 // The input embedding itself.
-LayerSizes sizes_of(const LongcatLayer& layer) { return {layer.hidden, 1, 0, layer.hidden}; }
-LayerSizes sizes_of(const GemmaLayer& layer) {
-  return {layer.hidden, 1, layer.hidden, std::int64_t{layer.layer_count} * layer.layer_dim};
+LayerSizes sizes_of(const LongcatLayer& layer, std::int32_t column_count) {
+  return {layer.hidden, 1, 0, layer.hidden, layer.hidden / column_count};
+}
+LayerSizes sizes_of(const GemmaLayer& layer, std::int32_t) {
+  const std::int32_t row_dim = layer.layer_count * layer.layer_dim;
+  return {layer.hidden, 1, layer.hidden, row_dim, row_dim};
 }
 
 }  // namespace
@@ -102,16 +106,17 @@ ple_status ple_model_get_layer(const ple_model* model, int32_t index, ple_layer_
       return error(StatusCode::invalid_argument, "layer number {} of {}", index, layers.size());
     }
     const LayerSpec& layer = layers[static_cast<std::size_t>(index)];
+    const std::int32_t column_count = layer.hash->column_count();
     const LayerSizes sizes =
-        std::visit([](const auto& parts) { return sizes_of(parts); }, layer.parts);
+        std::visit([&](const auto& parts) { return sizes_of(parts, column_count); }, layer.parts);
     const RowEncoding& encoding = layer.table.encoding;
     *info = {.struct_bytes = sizeof(ple_layer_info),
              .layer_index = layer.layer_index,
-             .column_count = layer.hash->column_count(),
-             .row_dim = encoding.dim,
+             .column_count = column_count,
+             .row_dim = sizes.row_dim,
              .row_format = static_cast<ple_row_format>(encoding.format),
              .row_bytes = encoding.row_bytes,
-             .row_count = layer.table.row_count,
+             .row_count = layer.hash->row_count(),
              .table_bytes = table_bytes(layer),
              .shard_count = static_cast<std::int32_t>(layer.table.shards.size()),
              .hidden = sizes.hidden,
