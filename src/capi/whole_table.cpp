@@ -1,4 +1,5 @@
 #include "capi/handles.hpp"
+#include "engine/measure.hpp"
 #include "engine/verify.hpp"
 
 namespace {
@@ -31,6 +32,47 @@ ple_status ple_model_verify(const ple_model* model, ple_progress_fn progress, vo
                .sums_checked = found.sums_checked ? 1 : 0,
                .sample_rows = found.sample_rows,
                .sample_mismatches = found.sample_mismatches};
+    return {};
+  });
+}
+
+ple_status ple_measure_io(const ple_model* model, int32_t layer, const ple_engine_options* options,
+                          double seconds, ple_io_measurement* measurement) {
+  return guarded([&]() -> Status {
+    PLE_TRY(check_pointer(model, "model"));
+    PLE_TRY(check_struct(measurement, "measurement"));
+    PLE_TRY_ASSIGN(const LayerSpec* spec, capi::find_layer(*model->spec, layer));
+    PLE_TRY_ASSIGN(const EngineOptions own_options, capi::engine_options(options));
+    if (!(seconds > 0) || spec->table.shards.empty()) {
+      return error(StatusCode::invalid_argument, "layer {}: {} seconds of reads from {} shards",
+                   layer, seconds, spec->table.shards.size());
+    }
+    PLE_TRY_ASSIGN(const IoSpeed speed,
+                   measure_io(*model->spec, *spec, own_options.reader, seconds));
+    *measurement = {.struct_bytes = sizeof(ple_io_measurement),
+                    .io = static_cast<ple_io>(speed.reader.features.backend),
+                    .block_bytes = static_cast<std::int32_t>(speed.reader.block_bytes),
+                    .depth = static_cast<std::int32_t>(speed.reader.depth),
+                    .reads_per_s = speed.reads_per_s,
+                    .bytes_per_s = speed.bytes_per_s,
+                    .read = capi::to_c(speed.read)};
+    return {};
+  });
+}
+
+ple_status ple_measure_cache(uint64_t arena_bytes, ple_cache_measurement* measurement) {
+  return guarded([&]() -> Status {
+    PLE_TRY(check_struct(measurement, "measurement"));
+    PLE_TRY_ASSIGN(const HitSpeed speed, measure_cache(arena_bytes));
+    *measurement = {.struct_bytes = sizeof(ple_cache_measurement),
+                    .reserved = 0,
+                    .arena_bytes = speed.arena_bytes,
+                    .hit_ids_per_s = speed.hit_ids_per_s,
+                    .stage_16_us = speed.stage_16_us,
+                    .stage_1024_us = speed.stage_1024_us,
+                    .stage_131072_us = speed.stage_131072_us,
+                    .two_thread_scale = speed.two_thread_scale,
+                    .bytes_per_slot = speed.bytes_per_slot};
     return {};
   });
 }
