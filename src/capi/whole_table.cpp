@@ -1,6 +1,7 @@
 #include "capi/handles.hpp"
 #include "engine/measure.hpp"
 #include "engine/verify.hpp"
+#include "table/block_sums.hpp"
 
 namespace {
 
@@ -33,6 +34,13 @@ ple_status ple_model_verify(const ple_model* model, ple_progress_fn progress, vo
                .sample_rows = found.sample_rows,
                .sample_mismatches = found.sample_mismatches};
     return {};
+  });
+}
+
+ple_status ple_model_write_sums(const ple_model* model, ple_progress_fn progress, void* user) {
+  return guarded([&]() -> Status {
+    PLE_TRY(check_pointer(model, "model"));
+    return write_block_sums(*model->spec, to_progress(progress, user));
   });
 }
 

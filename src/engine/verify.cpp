@@ -130,6 +130,7 @@ Result<VerifyReport> verify(const ModelSpec& model, const Progress& progress) {
                    layer.layer_index);
     }
     PLE_TRY_ASSIGN(const auto table, Table::open(layer.table, model.files, {}));
+    report.sums_checked = table->checks_sums() && (done == 0 || report.sums_checked);
     LayerVerifier verifier(layer, *table, report);
     PLE_TRY(verifier.check_all(progress, done, total));
     PLE_TRY(verifier.check_sample());
