@@ -77,15 +77,23 @@ void RowLoad::settle_unattended(SlotSets& sets) {
   drop_unplaced(sets);
 }
 
+bool RowLoad::is_unwanted() const {
+  return phase_.load(std::memory_order_acquire) == Phase::complete &&
+         !is_placed_.load(std::memory_order_acquire) && !is_prefetch();
+}
+
 void RowLoad::drop_unplaced(SlotSets& sets) {
-  if (is_prefetch() || is_placed_.load(std::memory_order_acquire) ||
-      phase_.load(std::memory_order_acquire) != Phase::complete) {
+  std::int32_t own = 1;
+  if (!is_unwanted() ||
+      !references_.compare_exchange_strong(own, kDropping, std::memory_order_acq_rel)) {
     return;
   }
-  std::int32_t own = 1;
-  if (!references_.compare_exchange_strong(own, kDropping, std::memory_order_acq_rel)) return;
-  for (const Claim& claim : claims_) sets.abandon(claim);
-  references_.store(0, std::memory_order_release);
+  // It may have been opened anew before nobody could join it any more: then it lives on.
+  if (is_unwanted()) {
+    for (const Claim& claim : claims_) sets.abandon(claim);
+    own = 0;
+  }
+  references_.fetch_add(own - kDropping, std::memory_order_acq_rel);
 }
 
 bool RowLoad::done() const {

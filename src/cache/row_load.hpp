@@ -72,6 +72,8 @@ class RowLoad {
 
   static constexpr std::int32_t kDropping = -1;  // a reference count that nobody can raise
 
+  // Whether it landed for a step that was given up.
+  bool is_unwanted() const;
   void drop_unplaced(SlotSets& sets);
   void settle(SlotSets& sets) PLE_REQUIRES(mutex_);
   void finish(const Status& status) PLE_REQUIRES(mutex_);

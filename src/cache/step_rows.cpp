@@ -212,9 +212,14 @@ Status StepRows::wait_for_loads() {
 }
 
 // Reads the joined rows that failed for the other step into this step's staging, where nothing but
-// its own reads can fail it.
+// its own reads can fail it. deadline is of all the joined reads together.
 Status StepRows::read_again(std::chrono::nanoseconds deadline) {
-  for (RowLoad* load : joined_loads_) static_cast<void>(load->complete(deadline, shared_.sets));
+  const auto start = std::chrono::steady_clock::now();
+  for (RowLoad* load : joined_loads_) {
+    const auto waited = std::chrono::steady_clock::now() - start;
+    static_cast<void>(
+        load->complete(std::max<std::chrono::nanoseconds>(deadline - waited, {}), shared_.sets));
+  }
   const auto has_failed = [&](const JoinedRow& joined) {
     return shared_.sets.row(joined.slot) != joined.row;
   };
