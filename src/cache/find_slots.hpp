@@ -11,7 +11,7 @@ namespace ple {
 inline constexpr SlotId kNoSlot = 0xFFFFFFFF;
 
 // Two cache misses a lookup: enough ids in flight to hide the memory's latency.
-inline constexpr std::size_t kPrefetchDistance = 24;
+inline constexpr std::size_t kPrefetchDistance = 56;
 
 // Starts fetching both lines of a set.
 inline void prefetch_set(const SlotSet& set) {

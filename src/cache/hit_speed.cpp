@@ -1,6 +1,8 @@
 #include "cache/hit_speed.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <random>
@@ -77,23 +79,30 @@ class Stepper {
     return {};
   }
 
-  // Seconds that staging alone took.
-  Result<double> step(std::size_t id_count) {
+  struct Seconds {
+    double stage = 0;
+    double step = 0;  // stage, wait and release
+  };
+  Result<Seconds> step(std::size_t id_count) {
     const auto start = std::chrono::steady_clock::now();
     PLE_TRY(cache_.stage(next_ids(id_count), *staged_));
-    const double seconds = seconds_since(start);
+    const double stage_seconds = seconds_since(start);
     PLE_TRY(staged_->wait());
     staged_->release();
-    return seconds;
+    return Seconds{stage_seconds, seconds_since(start)};
   }
 
-  // Seconds that some whole steps take.
-  Result<double> steps(std::size_t step_count) {
-    const auto start = std::chrono::steady_clock::now();
+  // Medians of some steps. A step is short, so that a median of them does not see what else the
+  // machine does.
+  Result<Seconds> steps(std::size_t id_count, std::size_t step_count) {
+    std::vector<double> stage_seconds;
+    std::vector<double> step_seconds;
     for (std::size_t index = 0; index < step_count; ++index) {
-      PLE_TRY(step(kStepIds).status());
+      PLE_TRY_ASSIGN(const Seconds seconds, step(id_count));
+      stage_seconds.push_back(seconds.stage);
+      step_seconds.push_back(seconds.step);
     }
-    return seconds_since(start);
+    return Seconds{median(std::move(stage_seconds)), median(std::move(step_seconds))};
   }
 
   // The whole table, once.
@@ -129,32 +138,27 @@ class Stepper {
   std::unique_ptr<StagedRows> staged_;
 };
 
-Result<double> median_stage_us(Stepper& stepper, std::size_t id_count, std::size_t step_count) {
-  std::vector<double> microseconds;
-  for (std::size_t index = 0; index < step_count; ++index) {
-    PLE_TRY_ASSIGN(const double seconds, stepper.step(id_count));
-    microseconds.push_back(seconds * 1e6);
+// Ids per second of two threads over one, which takes alone_seconds for a step. Each goes on until
+// both have made their steps, so that all are made side by side.
+Result<double> two_thread_scale(std::array<Stepper*, 2> steppers, std::size_t step_count,
+                                double alone_seconds) {
+  std::atomic<std::size_t> finished_count = 0;
+  std::array<Result<Stepper::Seconds>, 2> medians = {Status(), Status()};
+  const auto run = [&](std::size_t index) {
+    medians[index] = steppers[index]->steps(kStepIds, step_count);
+    ++finished_count;
+    while (finished_count < 2 && steppers[index]->step(kStepIds).is_ok()) {
+    }
+  };
+  std::thread second([&] { run(1); });
+  run(0);
+  second.join();
+  double scale = 0;
+  for (const Result<Stepper::Seconds>& each : medians) {
+    PLE_TRY(each.status());
+    scale += alone_seconds / each.value().step;
   }
-  return median(std::move(microseconds));
-}
-
-// Ids per second of two threads over one, taken in turn so that both see the same machine.
-Result<double> median_two_thread_scale(Stepper& first, Stepper& second, std::size_t repeats) {
-  constexpr std::size_t kSteps = 8;
-  std::vector<double> scales;
-  for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
-    PLE_TRY_ASSIGN(const double alone, first.steps(kSteps));
-    const auto start = std::chrono::steady_clock::now();
-    Status second_status;
-    std::thread thread([&] { second_status = second.steps(kSteps).status(); });
-    const Status first_status = first.steps(kSteps).status();
-    thread.join();
-    const double together = seconds_since(start);
-    PLE_TRY(first_status);
-    PLE_TRY(second_status);
-    scales.push_back(2 * alone / together);
-  }
-  return median(std::move(scales));
+  return scale;
 }
 
 }  // namespace
@@ -176,20 +180,18 @@ Result<HitSpeed> measure_hit_speed(const HitSpeedOptions& options) {
   PLE_TRY(second.prepare());
   PLE_TRY(first.fill(row_count));
 
-  HitSpeed speed{.arena_bytes = options.arena_bytes,
-                 .bytes_per_slot = static_cast<double>(sizeof(SlotSet)) / kWayCount};
-  std::vector<double> rates;
-  for (std::uint32_t repeat = 0; repeat < options.repeats; ++repeat) {
-    constexpr std::size_t kSteps = 8;
-    PLE_TRY_ASSIGN(const double seconds, first.steps(kSteps));
-    rates.push_back(kSteps * kStepIds / seconds);
-  }
-  speed.hit_ids_per_s = median(std::move(rates));
-  PLE_TRY_ASSIGN(speed.stage_16_us, median_stage_us(first, 16, options.repeats * 2000));
-  PLE_TRY_ASSIGN(speed.stage_1024_us, median_stage_us(first, 1024, options.repeats * 200));
-  PLE_TRY_ASSIGN(speed.stage_131072_us, median_stage_us(first, kStepIds, options.repeats * 4));
-  PLE_TRY_ASSIGN(speed.two_thread_scale, median_two_thread_scale(first, second, options.repeats));
-  return speed;
+  const std::size_t step_count = std::size_t{options.repeats} * 8;
+  PLE_TRY_ASSIGN(const auto large, first.steps(kStepIds, step_count));
+  PLE_TRY_ASSIGN(const auto middle, first.steps(1024, step_count * 16));
+  PLE_TRY_ASSIGN(const auto small, first.steps(16, step_count * 128));
+  PLE_TRY_ASSIGN(const double scale, two_thread_scale({&first, &second}, step_count, large.step));
+  return HitSpeed{.arena_bytes = options.arena_bytes,
+                  .hit_ids_per_s = kStepIds / large.step,
+                  .stage_16_us = small.stage * 1e6,
+                  .stage_1024_us = middle.stage * 1e6,
+                  .stage_131072_us = large.stage * 1e6,
+                  .two_thread_scale = scale,
+                  .bytes_per_slot = static_cast<double>(sizeof(SlotSet)) / kWayCount};
 }
 
 }  // namespace ple

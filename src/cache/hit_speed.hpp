@@ -17,7 +17,7 @@ struct HitSpeedOptions {
   // threads at once. Empty: uniformly random ids made beforehand, of a table that fills the arena.
   std::function<void(std::uint64_t step_index, std::span<RowId> ids)> make_ids;
   std::uint64_t row_count = 0;  // with make_ids: at most the slots of the arena, so that all hit
-  std::uint32_t repeats = 9;    // of each figure; the median counts
+  std::uint32_t repeats = 9;    // 8 of the large steps each, more of the small ones
 };
 
 struct HitSpeed {
@@ -31,7 +31,7 @@ struct HitSpeed {
 };
 
 // Fills a cache with a table that is made up (its rows are never written), and times steps that
-// hit. Takes seconds, and 8 bytes of memory per slot.
+// hit; medians. Takes seconds, and 8 bytes of memory per slot.
 Result<HitSpeed> measure_hit_speed(const HitSpeedOptions& options);
 
 }  // namespace ple

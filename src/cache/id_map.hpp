@@ -28,9 +28,9 @@ class IdMap {
   std::size_t size() const { return size_; }
 
   // The value of key, or nullptr. kNoKey is never there.
-  const std::uint32_t* find(std::uint32_t key) const {
+  std::uint32_t* find(std::uint32_t key) {
     if (size_ == 0 || key == kNoKey) return nullptr;
-    const Entry& entry = entries_[position(key)];
+    Entry& entry = entries_[position(key)];
     return entry.key == key ? &entry.value : nullptr;
   }
 

@@ -1,6 +1,7 @@
 #include "cache/step_rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.hpp"
@@ -13,13 +14,14 @@ namespace {
 
 // Ids looked up before their slots are leased: lookups overlap in the processor, leases (locked
 // swaps) do not.
-constexpr std::size_t kBlockIds = 64;
+constexpr std::size_t kBlockIds = 32;
 
 }  // namespace
 
 StepRows::StepRows(SharedRows& shared, std::size_t ids_max, std::unique_ptr<SlotMemory> staging)
     : shared_(shared), staging_(std::move(staging)), slots_(ids_max), map_(ids_max) {
   misses_.reserve(ids_max);
+  shared_slots_.reserve(ids_max);
   joined_rows_.reserve(ids_max);
   joined_loads_.reserve(SlotMark::kLoadIndexCount);
   placed_loads_.reserve(RowLoads::kPrefetchesMax);
@@ -33,7 +35,7 @@ Status StepRows::stage(std::span<const RowId> ids) {
   is_staged_ = true;
   is_waited_ = false;
   is_placed_ = false;
-  has_shared_ = false;
+  shared_slots_.clear();
   outcome_ = {};
   counted_ = {};
   staging_count_ = 0;
@@ -74,7 +76,7 @@ void StepRows::lease_hits(std::span<const RowId> ids) {
       if (lease == Lease::fresh) {
         ++counted_.rows_hit;
       } else if (lease == Lease::shared) {
-        has_shared_ = true;
+        shared_slots_.push_back(slots_[index]);
       } else if (lease != Lease::repeated) {
         misses_.push_back(static_cast<std::uint32_t>(index));
       }
@@ -116,7 +118,7 @@ SlotId StepRows::resolve_in_set(RowId row) {
         ++counted_.rows_hit;
         return slot;
       case Lease::shared:
-        has_shared_ = true;
+        shared_slots_.push_back(slot);
         return slot;
       case Lease::repeated:
         return slot;
@@ -144,7 +146,7 @@ bool StepRows::join(SlotId slot, RowId row) {
   if (!is_held) joined_loads_.push_back(&load);
   joined_rows_.push_back({row, slot});
   if (is_newer(seen.epoch(), short_epoch(epoch_))) {
-    has_shared_ = true;
+    shared_slots_.push_back(slot);
   } else {
     ++counted_.rows_hit;
   }
@@ -170,19 +172,37 @@ SlotId StepRows::put_in_staging(RowLoad& load, RowId row) {
   return slot;
 }
 
-// rows_hit counts the slots leased for the first time so far. A slot that a later step leased as
-// well does not say whether this step saw it before; then the slots themselves are counted.
+// rows_hit counts the fresh leases. Of a slot that a later step has leased as well, the mark does
+// not tell any more whether this step saw it before.
 void StepRows::count_rows() {
+  if (!shared_slots_.empty()) counted_.rows_hit += count_never_fresh();
   counted_.rows_distinct = counted_.rows_hit + counted_.rows_missed;
-  if (has_shared_) {
-    map_.clear(id_count_);
-    for (const SlotId slot : slots()) {
-      if (slot != kZeroSlot) map_.insert(slot, 0);
-    }
-    counted_.rows_distinct = map_.size();
-    counted_.rows_hit = counted_.rows_distinct - counted_.rows_missed;
-  }
   shared_.counters.add(counted_);
+}
+
+// The slots that were found leased by a later step each time they were found at all.
+std::uint64_t StepRows::count_never_fresh() {
+  constexpr std::uint32_t kFilterBits = 16;
+  std::array<std::uint64_t, (1U << kFilterBits) / 64> filter{};
+  const auto bit_of = [](SlotId slot) { return (slot * 0x9E3779B1U) >> (32 - kFilterBits); };
+  map_.clear(shared_slots_.size());
+  for (const SlotId slot : shared_slots_) {
+    filter[bit_of(slot) / 64] |= std::uint64_t{1} << bit_of(slot) % 64;
+    if (!map_.insert(slot, 1)) ++*map_.find(slot);
+  }
+  // Most slots do not pass the filter, which stays in the innermost cache.
+  for (const SlotId slot : slots()) {
+    if ((filter[bit_of(slot) / 64] >> bit_of(slot) % 64 & 1) == 0) continue;
+    if (std::uint32_t* const times_left = map_.find(slot)) --*times_left;
+  }
+  std::uint64_t count = 0;
+  for (const SlotId slot : shared_slots_) {
+    if (std::uint32_t& times_left = *map_.find(slot); times_left == 0) {
+      times_left = 1;
+      ++count;
+    }
+  }
+  return count;
 }
 
 bool StepRows::ready() {

@@ -43,6 +43,7 @@ class StepRows final : public StagedRows {
   SlotId claim_way(RowId row);
   SlotId put_in_staging(RowLoad& load, RowId row);
   void count_rows();
+  std::uint64_t count_never_fresh();
 
   Status wait_for_loads();
   Status read_again(std::chrono::nanoseconds deadline);
@@ -51,6 +52,7 @@ class StepRows final : public StagedRows {
   const std::unique_ptr<SlotMemory> staging_;  // [ids_max] slots
   std::vector<SlotId> slots_;                  // [ids_max], the first id_count_ are of this step
   std::vector<std::uint32_t> misses_;          // indices of ids that were not found at first
+  std::vector<SlotId> shared_slots_;           // found leased by a later step, each time
   std::vector<JoinedRow> joined_rows_;         // on their way for other steps
   std::vector<RowLoad*> joined_loads_;         // these steps' loads, a reference each
   std::vector<RowLoad*> placed_loads_;         // prefetches that this step placed, likewise
@@ -62,7 +64,6 @@ class StepRows final : public StagedRows {
   RowLoad* load_ = nullptr;         // of this step's missing rows
   RowLoad* second_load_ = nullptr;  // of joined rows that failed
   std::uint32_t staging_count_ = 0;
-  bool has_shared_ = false;  // whether a slot was found leased by a later step
   bool is_waited_ = false;
   bool is_placed_ = false;
   Status outcome_;  // of wait
