@@ -44,6 +44,7 @@ inline std::vector<PleCase> ple_cases() {
       {"Fp8BlockScale", ple_shape(32, 6, 2, 2, 5), RowFormat::fp8_e4m3_e8m0, 64, {12, 7}},
       {"Int8", ple_shape(80, 7, 3, 4, 3), RowFormat::int8_row, 30, {15}},
       {"Nvfp4", ple_shape(160, 4, 2, 4, 1), RowFormat::nvfp4, 32, {16, 4}},
+      {"LongStep", ple_shape(16, 2, 2, 4, 3), RowFormat::bf16, 4, {600, 500}},
   };
 }
 
