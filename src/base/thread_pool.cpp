@@ -82,10 +82,10 @@ void ThreadPool::run(std::int64_t count, Invoke invoke, const void* callable) {
 }
 
 void ThreadPool::work() {
+  const std::int64_t shares = 2 * std::int64_t{thread_count()};
   std::int64_t begin = next_index_.load(std::memory_order_relaxed);
   while (begin < count_) {
-    const std::int64_t end =
-        begin + std::max<std::int64_t>(1, (count_ - begin) / (2 * thread_count()));
+    const std::int64_t end = begin + std::max<std::int64_t>(1, (count_ - begin) / shares);
     if (!next_index_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
     invoke_(callable_, begin, end);
     begin = next_index_.load(std::memory_order_relaxed);

@@ -75,7 +75,7 @@ struct Activations {
 };
 
 // One panel of a product: product[t * kPanelRows + r] of every token t and row r of the panel.
-// Meanwhile the caches are filled with next_panel, unless it is null.
+// next_panel, unless null, may be read ahead into the caches meanwhile.
 void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
                    const Activations<std::uint16_t>& x, float* product,
                    const std::uint16_t* next_panel);
