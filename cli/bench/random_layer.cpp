@@ -1,8 +1,10 @@
 #include "bench/random_layer.hpp"
 
 #include <cstring>
+#include <numeric>
 
 #include "counter.hpp"
+#include "primes.hpp"
 #include "synth/noise.hpp"
 
 namespace pleiades::cli {
@@ -22,22 +24,11 @@ constexpr std::uint64_t kRowsDivisor = 128;
 constexpr std::uint64_t kTextStream = 100;
 constexpr std::uint64_t kHighwayStream = 101;
 
-bool is_prime(std::uint64_t number) {
-  for (std::uint64_t divisor = 2; divisor * divisor <= number; ++divisor) {
-    if (number % divisor == 0) return false;
-  }
-  return number >= 2;
-}
-
 // Each of a token's columns has the next prime number of rows; the sum is padded.
 std::uint64_t table_rows() {
-  std::uint64_t rows = 0;
-  std::uint64_t size = kRowsBase;
-  for (std::int32_t column = 0; column < (kNgramSize - 1) * kHeadsPerNgram; ++size) {
-    if (!is_prime(size)) continue;
-    rows += size;
-    ++column;
-  }
+  const std::vector<std::uint64_t> sizes =
+      primes_from(kRowsBase, (kNgramSize - 1) * kHeadsPerNgram);
+  const std::uint64_t rows = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
   return (rows + kRowsDivisor - 1) / kRowsDivisor * kRowsDivisor;
 }
 

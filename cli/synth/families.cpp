@@ -13,12 +13,31 @@ const std::vector<Preset>& presets() {
        &plan_flash_next_config, &plan_qwen4_exp_tensors},
       {"tiny", "two small PLE layers of the same family", &plan_tiny_config,
        &plan_qwen4_exp_tensors},
+      {"engram-v41", "DeepSeek V4.1 Engram, two layers: 203 GB", &plan_engram_v41_config,
+       &plan_engram_v41_tensors},
+      {"engram-demo", "the Engram demo, two layers: 2.7 GB", &plan_engram_demo_config,
+       &plan_engram_demo_tensors},
+      {"longcat-lite", "LongCat-Flash-Lite: 63 GB", &plan_longcat_lite_config,
+       &plan_longcat_tensors},
+      {"longcat-next", "LongCat-Next: 65 GB", &plan_longcat_next_config, &plan_longcat_tensors},
+      {"gemma-e2b", "Gemma 3n E2B: 4.0 GB", &plan_gemma_e2b_config, &plan_gemma_tensors},
   };
   return all;
 }
 
 std::uint64_t stream_of(std::uint64_t seed, std::uint64_t layer_position, std::uint64_t parameter) {
   return 1000 * seed + 100 * layer_position + parameter;
+}
+
+PlannedTensor noise_tensor(std::string name, std::vector<std::uint64_t> shape, const Noise& noise) {
+  const char* dtype = "BF16";
+  if (noise.format == Noise::Format::e4m3) dtype = "F8_E4M3";
+  if (noise.format == Noise::Format::e8m0) dtype = "F8_E8M0";
+  return {.name = std::move(name),
+          .dtype = dtype,
+          .shape = std::move(shape),
+          .noise = noise,
+          .literal = {}};
 }
 
 PlannedTensor integers(std::string name, const std::int64_t* values, std::int32_t count) {
@@ -32,13 +51,29 @@ PlannedTensor integers(std::string name, const std::int64_t* values, std::int32_
   return tensor;
 }
 
+CheckpointPlan::SmallFile made_up_token_map(std::uint64_t vocab_size, std::uint64_t code_count) {
+  std::vector<std::int32_t> codes(vocab_size);
+  for (std::uint64_t id = 0; id < vocab_size; ++id) {
+    codes[id] = static_cast<std::int32_t>(id % code_count);
+  }
+  CheckpointPlan::SmallFile file{"token_map.i32",
+                                 std::vector<std::byte>(codes.size() * sizeof codes[0])};
+  std::memcpy(file.bytes.data(), codes.data(), file.bytes.size());
+  return file;
+}
+
+void refuse_unsharded(const SynthOptions& options) {
+  if (options.shards) refuse("--shards: the tables of {} are not cut into shards", options.preset);
+  if (options.fp8) refuse("--dtype: the rows of {} have one type", options.preset);
+}
+
 void interleave(const SynthOptions& options, std::uint32_t default_count, std::size_t begin,
                 CheckpointPlan& plan) {
   const std::size_t count = plan.tensors.size() - begin;
   plan.file_count = options.files.value_or(
       static_cast<std::uint32_t>(std::min<std::size_t>(default_count, count)));
   if (plan.file_count > count) {
-    refuse("--files {}: there are only {} table shards to spread over them", plan.file_count,
+    refuse("--files {}: there are only {} table tensors to spread over them", plan.file_count,
            count);
   }
   for (std::size_t i = 0; i < count; ++i) {

@@ -15,7 +15,7 @@ struct SynthOptions {
   std::optional<std::uint64_t> rows_base;  // each preset has its own default
   std::optional<std::uint64_t> shards;
   std::optional<std::uint32_t> files;
-  bool fp8 = false;
+  bool fp8 = false;  // qwen4_exp alone
   std::uint64_t seed = 1;
 };
 
@@ -30,12 +30,21 @@ struct Preset {
 
 const std::vector<Preset>& presets();
 
+// Of bf16 rows: elements of about an eighth.
+inline constexpr float kRowAmplitude = 0.25F;
+
 // The number of a tensor's noise stream: `parameter` counts the tensors of a layer,
 // `layer_position` the memory layers.
 std::uint64_t stream_of(std::uint64_t seed, std::uint64_t layer_position, std::uint64_t parameter);
 
+// A tensor of noise.
+PlannedTensor noise_tensor(std::string name, std::vector<std::uint64_t> shape, const Noise& noise);
+
 // Integers as the bytes of an I64 tensor.
 PlannedTensor integers(std::string name, const std::int64_t* values, std::int32_t count);
+
+// token_map.i32, the codes of an Engram model's token ids: id mod code_count.
+CheckpointPlan::SmallFile made_up_token_map(std::uint64_t vocab_size, std::uint64_t code_count);
 
 // Spreads tensors over the files in turn, as options ask or over default_count files; tensors from
 // `begin` on. Refuses more files than tensors.
@@ -46,5 +55,22 @@ void interleave(const SynthOptions& options, std::uint32_t default_count, std::s
 CheckpointPlan plan_flash_next_config(const SynthOptions& options);
 CheckpointPlan plan_tiny_config(const SynthOptions& options);
 void plan_qwen4_exp_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
+
+// DeepSeek V4.1 Engram, and the Engram demo; their token map is made up too: id mod codes.
+CheckpointPlan plan_engram_v41_config(const SynthOptions& options);
+void plan_engram_v41_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
+CheckpointPlan plan_engram_demo_config(const SynthOptions& options);
+void plan_engram_demo_tensors(const SynthOptions& options, const Model& model,
+                              CheckpointPlan& plan);
+
+// LongCat and Gemma: tables at the model's input.
+CheckpointPlan plan_longcat_lite_config(const SynthOptions& options);
+CheckpointPlan plan_longcat_next_config(const SynthOptions& options);
+void plan_longcat_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
+CheckpointPlan plan_gemma_e2b_config(const SynthOptions& options);
+void plan_gemma_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
+
+// Refuses --shards and --dtype where a family's public layout has neither.
+void refuse_unsharded(const SynthOptions& options);
 
 }  // namespace pleiades::cli

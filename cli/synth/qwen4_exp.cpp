@@ -8,8 +8,7 @@
 namespace pleiades::cli {
 namespace {
 
-constexpr float kRowAmplitude = 0.25F;  // elements of about an eighth
-constexpr float kRowScale = 0x1p-11F;   // of FP8 rows: the same, from codes of up to 448
+constexpr float kRowScale = 0x1p-11F;  // of FP8 rows: the same, from codes of up to 448
 
 // Parameters of a layer; the number is part of the noise stream.
 enum Parameter : std::uint64_t {
@@ -21,15 +20,6 @@ enum Parameter : std::uint64_t {
   kNormConv = 5,
   kConv = 6,
 };
-
-PlannedTensor noise_tensor(std::string name, std::vector<std::uint64_t> shape, std::uint64_t stream,
-                           float amplitude) {
-  return {.name = std::move(name),
-          .dtype = "BF16",
-          .shape = std::move(shape),
-          .noise = {.stream = stream, .amplitude = amplitude},
-          .literal = {}};
-}
 
 // The text part of the config, at the top level or under text_config.
 const nlohmann::ordered_json& text_config(const CheckpointPlan& plan) {
@@ -47,8 +37,9 @@ void add_dense(const SynthOptions& options, const std::string& prefix, std::uint
   const float projection = 12.0F / std::sqrt(static_cast<float>(embed_dim));
   const auto add = [&](const char* name, std::vector<std::uint64_t> shape, Parameter parameter,
                        float amplitude) {
-    plan.tensors.push_back(noise_tensor(prefix + name, std::move(shape),
-                                        stream_of(options.seed, position, parameter), amplitude));
+    plan.tensors.push_back(noise_tensor(
+        prefix + name, std::move(shape),
+        {.stream = stream_of(options.seed, position, parameter), .amplitude = amplitude}));
   };
   add("key_proj.weight", {channels, embed_dim}, kKey, projection);
   add("value_proj.weight", {hidden, embed_dim}, kValue, projection);
@@ -65,13 +56,12 @@ void add_shards(const SynthOptions& options, const std::string& prefix, std::uin
   for (std::uint64_t s = 0; s * shard_rows < layer.row_count; ++s) {
     const std::uint64_t begin = s * shard_rows;
     const std::uint64_t rows = std::min(shard_rows, layer.row_count - begin);
-    PlannedTensor shard = noise_tensor(fmt::format("{}shard_{}.weight", prefix, s), {rows, row_dim},
-                                       stream_of(options.seed, position, kRows), kRowAmplitude);
+    PlannedTensor shard =
+        noise_tensor(fmt::format("{}shard_{}.weight", prefix, s), {rows, row_dim},
+                     {.format = options.fp8 ? Noise::Format::e4m3 : Noise::Format::bf16,
+                      .stream = stream_of(options.seed, position, kRows),
+                      .amplitude = kRowAmplitude});
     shard.row_begin = begin;
-    if (options.fp8) {
-      shard.dtype = "F8_E4M3";
-      shard.noise.format = Noise::Format::e4m3;
-    }
     plan.tensors.push_back(std::move(shard));
   }
 }
