@@ -218,7 +218,7 @@ int report(const Arguments& arguments, const Case& loaded, const Difference& dif
 
 int compare(Arguments arguments) {
   TensorFile file(arguments.case_file);
-  Model model = Model::open(arguments.path);
+  Model model = open_checkpoint(arguments.path);
   if (!arguments.token_map_name.empty()) {
     const TensorFile::Tensor& map = file.find(arguments.token_map_name);
     const std::vector<std::int64_t> codes = file.read_integers(map, 0, map.element_count);

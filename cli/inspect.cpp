@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,9 +18,9 @@ constexpr const char* kExamples = R"(Examples:
   pleiades inspect config.json --json
   pleiades inspect /data/demo --cache-bytes 8GiB      what a cache of that size would hold)";
 
-// Cache sizes that are shown when none is asked for.
-constexpr std::array<std::uint64_t, 3> kUsualCaches = {
-    std::uint64_t{1} << 30, std::uint64_t{8} << 30, std::uint64_t{64} << 30};
+// Cache sizes that are shown when none is asked for, as far as the tables are not whole in them.
+constexpr std::array<std::uint64_t, 5> kUsualCaches = {10'000'000, 100'000'000, 1'000'000'000,
+                                                       10'000'000'000, 100'000'000'000};
 
 struct Arguments {
   std::string path;
@@ -50,7 +51,7 @@ std::vector<Holding> holdings(const std::vector<ple_layer_info>& layers,
                    : std::min(1.0, static_cast<double>(cache_bytes) / static_cast<double>(bytes));
     held.push_back(
         {cache_bytes, static_cast<std::uint64_t>(share * static_cast<double>(rows)), share});
-    if (arguments.cache_bytes) break;
+    if (arguments.cache_bytes || share == 1) break;
   }
   return held;
 }

@@ -47,7 +47,7 @@ int run_chosen(const std::vector<Command>& commands) {
     }
     return status;
   }
-  refuse("no command; see pleiades --help");
+  refuse("no command was given; pleiades --help lists them");
 }
 
 int main_guarded(int argc, char** argv) {
@@ -55,7 +55,6 @@ int main_guarded(int argc, char** argv) {
   application.name("pleiades");
   application.footer(kExamples);
   application.set_version_flag("--version", ple_version());
-  application.require_subcommand(1);
 
   std::vector<Command> commands = {
       add(application, "synth", "Writes a made-up checkpoint in the public layout", &make_synth),
@@ -67,7 +66,6 @@ int main_guarded(int argc, char** argv) {
       add(application, "verify", "Reads a whole checkpoint and checks it", &make_verify),
   };
   CLI::App& bench = *application.add_subcommand("bench", "Measures this machine");
-  bench.require_subcommand(1);
   commands.push_back(
       add(bench, "layer", "The PLE layer against the machine's ceilings", &make_bench_layer));
   commands.push_back(

@@ -118,7 +118,7 @@ std::string stream_tokens(Engine& engine, const ple_layer_info& layer, const Arg
 }
 
 int run(Arguments arguments) {
-  const Model model = open_model(arguments.path, arguments.token_map);
+  const Model model = open_checkpoint(arguments.path, arguments.token_map);
   const ple_layer_info layer = choose_layer(model, arguments.path, arguments.layer);
   const std::vector<std::int32_t> tokens = read_tokens(arguments.tokens, model.info().vocab_size);
   if (arguments.stream.decode_count > std::ssize(tokens)) {

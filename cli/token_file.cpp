@@ -24,6 +24,14 @@ std::vector<std::int32_t> read_integers(const std::string& path) {
 
 }  // namespace
 
+Model open_checkpoint(const std::string& path, const std::string& token_map_file) {
+  Model model = open_model(path, token_map_file);
+  if (model.info().has_tensors == 0) {
+    refuse("{}: a config alone, where a checkpoint with its tables was expected", path);
+  }
+  return model;
+}
+
 Model open_model(const std::string& path, const std::string& token_map_file) {
   Model model = Model::open(path);
   if (!token_map_file.empty()) model.set_token_map(read_integers(token_map_file));

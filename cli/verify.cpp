@@ -5,6 +5,7 @@
 #include "names.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "token_file.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -24,7 +25,7 @@ struct Arguments {
 };
 
 int verify(const Arguments& arguments) {
-  const Model model = Model::open(arguments.path);
+  const Model model = open_checkpoint(arguments.path);
   if (arguments.write_sums) {
     ProgressBar bar("checksums", ProgressBar::Unit::bytes);
     model.write_sums([&](std::uint64_t done, std::uint64_t total) {

@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "names.hpp"
 #include "options.hpp"
+#include "token_file.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -23,7 +24,7 @@ struct Arguments {
 };
 
 int bench_io(const Arguments& arguments) {
-  const Model model = Model::open(arguments.path);
+  const Model model = open_checkpoint(arguments.path);
   const ple_layer_info layer = choose_layer(model, arguments.path, arguments.layer);
   const ple_engine_options options = arguments.engine.to_c();
   ple_io_measurement measured = PLE_IO_MEASUREMENT_INIT;

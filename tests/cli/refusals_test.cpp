@@ -27,9 +27,9 @@ class Refusals : public testing::Test {
 };
 
 TEST_F(Refusals, OfTheCommandLine) {
-  expect_refused({}, {"subcommand"});
+  expect_refused({}, {"no command"});
   expect_refused({"frobnicate"}, {"frobnicate"});
-  expect_refused({"bench"}, {"subcommand"});
+  expect_refused({"bench"}, {"no command"});
   expect_refused({"inspect"}, {"DIR"});
   expect_refused({"inspect", kTiny, "--frobnicate"}, {"--frobnicate"});
   expect_refused({"run", kTiny, "--layer", "0"}, {"--tokens"});
@@ -59,7 +59,7 @@ TEST_F(Refusals, OfOptionValues) {
 TEST_F(Refusals, OfALayerThatIsNotThere) {
   expect_refused({"run", kTiny, "--tokens", tokens_}, {kTiny, "--layer", "0, 2"});
   expect_refused({"run", kTiny, "--tokens", tokens_, "--layer", "1"}, {kTiny, "layer 1", "0, 2"});
-  expect_refused({"ids", kTiny, "--tokens", tokens_, "--layer", "-1"}, {kTiny, "-1"});
+  expect_refused({"ids", kTiny, "--tokens", tokens_, "--layer", "-1"}, {"--layer", "-1"});
 }
 
 TEST_F(Refusals, OfTokenFiles) {
@@ -143,8 +143,9 @@ TEST_F(SpoiltCheckpoints, OfABareConfigHaveNoTables) {
   const std::string config = directory_.write("config.json", text_of(checkpoint_ + "/config.json"));
   const std::vector<std::string> run_arguments = {"run", config,     "--layer",
                                                   "0",   "--tokens", tokens_};
-  expect_refused(run_arguments, {"config"});
-  expect_refused({"verify", config}, {"config"});
+  expect_refused(run_arguments, {config, "tables"});
+  expect_refused({"verify", config}, {config, "tables"});
+  expect_refused({"bench", "io", config, "--layer", "0"}, {config, "tables"});
 }
 
 }  // namespace

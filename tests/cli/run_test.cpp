@@ -22,9 +22,10 @@ class Run : public testing::Test {
   }
   static void TearDownTestSuite() { directory_.reset(); }
 
-  static nlohmann::json run(const std::string& dtype, const std::vector<std::string>& options) {
+  static nlohmann::json run(const std::string& dtype, const std::vector<std::string>& options,
+                            const std::string& layer = "2") {
     std::vector<std::string> arguments = {
-        "run", directory_->path(dtype), "--tokens", directory_->path("text.u32"), "--layer", "2"};
+        "run", directory_->path(dtype), "--tokens", directory_->path("text.u32"), "--layer", layer};
     arguments.insert(arguments.end(), options.begin(), options.end());
     return tool_json(arguments);
   }
@@ -58,7 +59,7 @@ TEST_F(Run, DigestIsTheSameForEveryWayToRun) {
 TEST_F(Run, DigestTellsOutputsApart) {
   const std::string digest = run("bf16", {})["output_digest"];
   EXPECT_NE(run("fp8", {})["output_digest"], digest);
-  EXPECT_NE(run("bf16", {"--layer", "0"})["output_digest"], digest);
+  EXPECT_NE(run("bf16", {}, "0")["output_digest"], digest);
   EXPECT_NE(run("bf16", {"--arithmetic", "mixed"})["output_digest"], digest);
   EXPECT_NE(run("bf16", {"--element", "bf16"})["output_digest"], digest);
 }

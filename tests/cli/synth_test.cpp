@@ -69,8 +69,10 @@ TEST(Synth, ShardsAreInterleavedOverFilesAtUnalignedOffsets) {
 
 TEST(Synth, TheBytesDoNotDependOnTheNumberOfThreads) {
   const TempDirectory directory;
-  const std::vector<std::string> options = {"--rows-base", "5000",    "--files",
-                                            "1",           "--dtype", "fp8"};
+  // Shards of 12.8 MB: several pieces each.
+  const std::vector<std::string> options = {"--preset", "tiny", "--rows-base", "200000",
+                                            "--shards", "1",    "--files",     "1",
+                                            "--dtype",  "fp8"};
   for (const char* threads : {"1", "3"}) {
     std::vector<std::string> arguments = {"synth", directory.path(threads), "--threads", threads};
     arguments.insert(arguments.end(), options.begin(), options.end());
