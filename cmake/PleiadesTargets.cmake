@@ -9,6 +9,11 @@ target_compile_options(ple_flags INTERFACE
   # GCC 12 sees overlapping copies in std::string where there are none (its bug 105651).
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wthread-safety;-Wno-sign-conversion>)
+if(PLE_ENABLE_CUDA)
+  # By flag, because CMake 3.25 does not know the dialects of nvcc 13.
+  target_compile_options(ple_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;SHELL:-Xptxas -warn-spills>")
+endif()
 if(PLE_ASSERTIONS)
   target_compile_definitions(ple_flags INTERFACE PLE_ASSERTIONS)
 endif()

@@ -1,0 +1,15 @@
+#include "device/cuda_check.hpp"
+
+#include "base/error.hpp"
+
+namespace ple {
+
+Status cuda_status(cudaError_t code, const char* call) {
+  if (code == cudaSuccess) return {};
+  const auto kind =
+      code == cudaErrorMemoryAllocation ? StatusCode::out_of_memory : StatusCode::device_error;
+  return error(kind, "CUDA: {} failed: {} ({})", call, cudaGetErrorString(code),
+               cudaGetErrorName(code));
+}
+
+}  // namespace ple

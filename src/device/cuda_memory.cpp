@@ -1,0 +1,71 @@
+#include "device/cuda_memory.hpp"
+
+#include "base/error.hpp"
+#include "device/cuda_check.hpp"
+
+namespace ple {
+
+Result<DeviceBuffer> DeviceBuffer::allocate(std::size_t bytes) {
+  DeviceBuffer buffer;
+  void* data = nullptr;
+  if (bytes != 0) {
+    const cudaError_t code = cudaMalloc(&data, bytes);
+    if (code != cudaSuccess) {
+      (void)cudaGetLastError();
+      return error(StatusCode::out_of_memory, "CUDA: {} bytes of device memory: {}", bytes,
+                   cudaGetErrorString(code));
+    }
+  }
+  buffer.data_ = static_cast<std::byte*>(data);
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void DeviceBuffer::release() {
+  if (data_ != nullptr) (void)cudaFree(data_);  // fails only where the driver is already gone
+}
+
+Result<PinnedBuffer> PinnedBuffer::allocate(std::size_t bytes) {
+  PinnedBuffer buffer;
+  void* data = nullptr;
+  if (bytes != 0) {
+    const cudaError_t code =
+        cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    if (code != cudaSuccess) {
+      (void)cudaGetLastError();
+      return error(StatusCode::out_of_memory, "CUDA: {} bytes of pinned host memory: {}", bytes,
+                   cudaGetErrorString(code));
+    }
+  }
+  buffer.data_ = static_cast<std::byte*>(data);
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
+PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void PinnedBuffer::release() {
+  if (data_ != nullptr) (void)cudaFreeHost(data_);
+}
+
+Status copy_async(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return {};
+  PLE_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+  return {};
+}
+
+}  // namespace ple

@@ -1,0 +1,74 @@
+#include "device/cuda_stream.hpp"
+
+#include "device/cuda_check.hpp"
+
+namespace ple {
+
+Result<CudaStream> CudaStream::create() {
+  CudaStream stream;
+  PLE_CUDA_TRY(cudaStreamCreateWithFlags(&stream.stream_, cudaStreamNonBlocking));
+  return stream;
+}
+
+CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  stream_ = std::exchange(other.stream_, nullptr);
+  return *this;
+}
+
+void CudaStream::release() {
+  if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+}
+
+Status CudaStream::synchronize() const {
+  PLE_CUDA_TRY(cudaStreamSynchronize(stream_));
+  return {};
+}
+
+Result<CudaEvent> CudaEvent::create() {
+  CudaEvent event;
+  PLE_CUDA_TRY(cudaEventCreateWithFlags(&event.event_, cudaEventDisableTiming));
+  return event;
+}
+
+CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  event_ = std::exchange(other.event_, nullptr);
+  return *this;
+}
+
+void CudaEvent::release() {
+  if (event_ != nullptr) (void)cudaEventDestroy(event_);
+}
+
+Status CudaEvent::record(cudaStream_t stream) const {
+  PLE_CUDA_TRY(cudaEventRecord(event_, stream));
+  return {};
+}
+
+Status CudaEvent::wait_on(cudaStream_t stream) const {
+  PLE_CUDA_TRY(cudaStreamWaitEvent(stream, event_, 0));
+  return {};
+}
+
+Result<bool> CudaEvent::is_done() const {
+  const cudaError_t code = cudaEventQuery(event_);
+  if (code == cudaErrorNotReady) return false;
+  PLE_CUDA_TRY(code);
+  return true;
+}
+
+Status CudaEvent::synchronize() const {
+  PLE_CUDA_TRY(cudaEventSynchronize(event_));
+  return {};
+}
+
+Result<bool> is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  PLE_CUDA_TRY(cudaStreamIsCapturing(stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace ple

@@ -1,0 +1,182 @@
+#pragma once
+
+#include <cstdint>
+
+// Hopper's asynchronous instructions: barriers in shared memory, bulk copies into it, and the
+// matrix product of a warpgroup. Only code under __CUDA_ARCH_FEAT_SM90_ALL may use them.
+
+namespace ple::kernels {
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ inline void barrier_init(std::uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(arrivals)
+               : "memory");
+}
+__device__ inline void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ inline void barrier_arrive(std::uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+// The barrier's phase also waits for so many bytes of bulk copies.
+__device__ inline void barrier_expect(std::uint64_t* barrier, std::uint32_t bytes) {
+  asm volatile(
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+__device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "WAIT_%=:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra DONE_%=;\n"
+      "bra WAIT_%=;\n"
+      "DONE_%=:\n}\n" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// Copies bytes (a multiple of 16) into shared memory and counts them on the barrier.
+__device__ inline void bulk_copy(void* to, const void* from, std::uint32_t bytes,
+                                 std::uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
+// The blocks of a cluster: the rank of this one; a barrier of all their threads.
+__device__ inline int cluster_rank() {
+  std::uint32_t rank = 0;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+__device__ inline void cluster_sync() {
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+}
+// Arrives on the barrier at the same place in every block.
+template <int kBlocks>
+__device__ inline void barrier_arrive_all(std::uint64_t* barrier) {
+#pragma unroll
+  for (int rank = 0; rank < kBlocks; ++rank) {
+    asm volatile(
+        "{\n.reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+  }
+}
+// The copy arrives at the same place in every block, and is counted on the barrier of each.
+template <int kBlocks>
+__device__ inline void bulk_copy_all(void* to, const void* from, std::uint32_t bytes,
+                                     std::uint64_t* barrier) {
+  constexpr std::uint16_t kAll = (1 << kBlocks) - 1;
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(kAll)
+      : "memory");
+}
+
+// A K-major operand in 128-byte swizzle: rows of 128 bytes, eight rows after 1024 bytes.
+__device__ inline std::uint64_t operand(const void* tile) {
+  constexpr std::uint64_t kStride = 1024 >> 4;
+  constexpr std::uint64_t kSwizzle128 = 1;
+  return (std::uint64_t{shared_address(tile)} >> 4 & 0x3FFF) | 1ULL << 16 | kStride << 32 |
+         kSwizzle128 << 62;
+}
+// The operand 16 elements of the inner dimension on.
+inline constexpr std::uint64_t kOperandStep = 32 >> 4;
+
+__device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kPending>
+__device__ inline void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+#define PLE_D8(i)                                                                             \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+
+// d[64, 112] = a[64, 16] * b[112, 16] + (is_first ? 0 : d); this thread's 56 accumulators.
+__device__ inline void wgmma_n112(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %58, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+      "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+      "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+      "%53, %54, %55"
+      "}, %56, %57, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
+// d[64, 160] = a[64, 16] * b[160, 16] + (is_first ? 0 : d); this thread's 80 accumulators.
+__device__ inline void wgmma_n160(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %82, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+      "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+      "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+      "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+      "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+      "}, %80, %81, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48),
+        PLE_D8(56), PLE_D8(64), PLE_D8(72)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
+// d[64, 240] = a[64, 16] * b[240, 16] + (is_first ? 0 : d); this thread's 120 accumulators.
+__device__ inline void wgmma_n240(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %122, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n240k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+      "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+      "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+      "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+      "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, "
+      "%87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, "
+      "%103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, "
+      "%117, %118, %119"
+      "}, %120, %121, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48),
+        PLE_D8(56), PLE_D8(64), PLE_D8(72), PLE_D8(80), PLE_D8(88), PLE_D8(96), PLE_D8(104),
+        PLE_D8(112)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
+#undef PLE_D8
+
+// d[64, kColumns], by the instruction of that width.
+template <int kColumns>
+__device__ inline void wgmma(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  static_assert(kColumns == 112 || kColumns == 160 || kColumns == 240);
+  if constexpr (kColumns == 112) wgmma_n112(d, a, b, is_first);
+  if constexpr (kColumns == 160) wgmma_n160(d, a, b, is_first);
+  if constexpr (kColumns == 240) wgmma_n240(d, a, b, is_first);
+}
+
+template <int kRegisters>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+}  // namespace ple::kernels

@@ -1,0 +1,221 @@
+#pragma once
+
+#include "kernels/ple_gate.cuh"
+
+// Everything behind the product in one pass: gate, norm, convolution, SiLU, the add into the
+// highway, the rings. A warp has one stream and 256 channels, eight a lane; a block has all streams
+// of these channels, so that the values are read once.
+
+namespace ple::kernels {
+
+inline constexpr int kLaneChannels = 8;
+inline constexpr int kWarpChannels = kWarpThreads * kLaneChannels;
+inline constexpr int kMaxMixThreads = 8 * kWarpThreads;  // as many streams as are allowed
+
+// What the templates make of the arithmetic and the highway.
+template <class Value_, class Highway_, bool kReference_, int kTaps_>
+struct Mode {
+  using Value = Value_;
+  using Highway = Highway_;
+  static constexpr bool kReference = kReference_;
+  static constexpr int kTaps = kTaps_;
+};
+
+// y * sigmoid(y), to a few units in the last place.
+__device__ inline float silu(float y) {
+  constexpr float kLog2E = 1.44269504F;
+  float power = 0.0F;
+  float inverse = 0.0F;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-kLog2E * y));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0F + power));
+  return y * inverse;
+}
+
+// The convolution's weights of a lane as they lie in memory: half the registers of f32.
+template <int kTaps>
+struct LaneConv {
+  std::uint16_t taps[kLaneChannels][kTaps];
+  __device__ float at(int tap, int channel) const { return bf16_value(taps[channel][tap]); }
+};
+template <>
+struct LaneConv<4> {
+  uint2 taps[kLaneChannels];
+  __device__ float at(int tap, int channel) const {
+    const std::uint32_t pair = tap < 2 ? taps[channel].x : taps[channel].y;
+    return tap % 2 == 0 ? low_bf16(pair) : high_bf16(pair);
+  }
+};
+
+template <int kTaps>
+__device__ inline LaneConv<kTaps> load_conv(const std::uint16_t* conv) {
+  LaneConv<kTaps> lane;
+  if constexpr (kTaps == 4) {
+#pragma unroll
+    for (int i = 0; i < kLaneChannels; ++i) lane.taps[i] = reinterpret_cast<const uint2*>(conv)[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < kLaneChannels; ++i) {
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) lane.taps[i][tap] = conv[i * kTaps + tap];
+    }
+  }
+  return lane;
+}
+
+// A lane's channels in the tensors of a step.
+template <class M>
+class MixLane {
+ public:
+  using Value = typename M::Value;
+  using Values = Vector8<Value>;
+  using Highways = Vector8<typename M::Highway>;
+
+  __device__ explicit MixLane(const MixArgs& args)
+      : args_(args),
+        tiles_(args.shape),
+        stream_(static_cast<int>(threadIdx.x) / kWarpThreads),
+        channel_(static_cast<int>(blockIdx.x) * kWarpChannels +
+                 static_cast<int>(threadIdx.x) % kWarpThreads * kLaneChannels),
+        is_active_(channel_ < args.shape.hidden) {}
+
+  // Of the [stream_count, hidden] vectors; a lane without channels reads those of another.
+  __device__ std::int64_t weights_at() const {
+    return std::int64_t{stream_} * args_.shape.hidden + (is_active_ ? channel_ : 0);
+  }
+
+  // Where the product left only sums, the warp makes the gate of them.
+  __device__ Gate gate_of(std::int64_t token) const {
+    if (args_.gates != nullptr) return stored_gate(token);
+    return GateSums<1>(args_.shape, tiles_, args_.sums, token, stream_).gate(args_.shape, 0);
+  }
+  __device__ Gate stored_gate(std::int64_t token) const {
+    const float* gates = args_.gates + token * 2 * args_.shape.stream_count + stream_;
+    return {gates[0], gates[args_.shape.stream_count]};
+  }
+  // This lane's vectors of a token; null where it has none. highway_at: what the output starts
+  // from.
+  __device__ const Values* values_at(std::int64_t token) const {
+    if (!is_active_) return nullptr;
+    return reinterpret_cast<const Values*>(static_cast<const Value*>(args_.values) +
+                                           token * args_.shape.hidden + channel_);
+  }
+  __device__ const Highways* highway_at(std::int64_t token) const {
+    if (!is_active_ || args_.output_mode == OutputMode::delta) return nullptr;
+    return reinterpret_cast<const Highways*>(
+        static_cast<const typename M::Highway*>(args_.highway) + element_at(token));
+  }
+  __device__ Values values_of(std::int64_t token) const {
+    const Values* values = values_at(token);
+    return values != nullptr ? *values : Values{};
+  }
+  __device__ Highways highway_of(std::int64_t token) const {
+    const Highways* highway = highway_at(token);
+    return highway != nullptr ? *highway : Highways{};
+  }
+  __device__ void store_output(std::int64_t token, const Highways& output) const {
+    if (!is_active_) return;
+    *reinterpret_cast<Highways*>(static_cast<typename M::Highway*>(args_.output) +
+                                 element_at(token)) = output;
+  }
+
+  // A position of a span's ring, before (negative) its first token in this step; zero where the
+  // sequence had not begun.
+  __device__ void load_ring(const PleSpan& span, int before, Values& values, Gate& gate) const {
+    values = {};
+    gate = {};
+    if (span.position + before < 0) return;
+    int entry = span.cursor + before;
+    if (entry < 0) entry += args_.ring_length;
+    const float* gates = ring_gates(span, entry);
+    gate = {gates[0], gates[args_.shape.stream_count]};
+    if (is_active_) values = *ring_values(span, entry);
+  }
+  // Keeps the span's token for the next step, if it is one of its last.
+  __device__ void store_ring(const PleSpan& span, int index, const Values& values,
+                             Gate gate) const {
+    const int write = index - (span.token_count - span.write_count);
+    if (write < 0) return;
+    const int entry = (span.cursor + write) % args_.ring_length;
+    if (stream_ == 0 && is_active_) *ring_values(span, entry) = values;
+    if (channel_ == 0) {
+      float* gates = ring_gates(span, entry);
+      gates[0] = gate.gamma;
+      gates[args_.shape.stream_count] = gate.q;
+    }
+  }
+
+  // A tap of the convolution (specification A.5, steps 11 to 14): weight times input, with 1 +
+  // w_conv in the weight where nothing is rounded in between.
+  __device__ static float weight(float conv, float scale) {
+    return M::kReference ? conv : __fmul_rn(conv, scale);
+  }
+  __device__ static float input(float value, Gate gate, float scale) {
+    if constexpr (!M::kReference) return __fmul_rn(value, __fmul_rn(gate.gamma, gate.q));
+    return round_bf16(round_bf16(gate.gamma * value) * gate.q * scale);
+  }
+  // Steps 14 to 17 for one channel; y is the convolution.
+  __device__ static float mixed(float highway, float value, Gate gate, float y) {
+    if constexpr (!M::kReference) {
+      return __fadd_rn(highway, __fmaf_rn(gate.gamma, value, silu(y)));
+    }
+    const float z = round_bf16(silu(round_bf16(y)));
+    return highway + round_bf16(round_bf16(gate.gamma * value) + z);
+  }
+
+ private:
+  __device__ std::int64_t element_at(std::int64_t token) const {
+    return (token * args_.shape.stream_count + stream_) * args_.shape.hidden + channel_;
+  }
+  __device__ Values* ring_values(const PleSpan& span, int entry) const {
+    return reinterpret_cast<Values*>(reinterpret_cast<Value*>(span.ring) +
+                                     std::int64_t{entry} * args_.shape.hidden + channel_);
+  }
+  __device__ float* ring_gates(const PleSpan& span, int entry) const {
+    const std::int64_t value_bytes =
+        (std::int64_t{args_.ring_length} * args_.shape.hidden * sizeof(Value) + 15) / 16 * 16;
+    return reinterpret_cast<float*>(span.ring + value_bytes) +
+           std::int64_t{entry} * 2 * args_.shape.stream_count + stream_;
+  }
+
+  const MixArgs& args_;
+  const PleTiles tiles_;
+  const int stream_;
+  const int channel_;
+  const bool is_active_;
+};
+
+// Calls launch.template operator()<M>() with the mode of the arguments.
+template <class V, class H, bool kReference, class F>
+Status with_taps(const MixArgs& args, F&& launch) {
+  switch (args.shape.tap_count) {
+    case 2:
+      return launch.template operator()<Mode<V, H, kReference, 2>>();
+    case 3:
+      return launch.template operator()<Mode<V, H, kReference, 3>>();
+    case 4:
+      return launch.template operator()<Mode<V, H, kReference, 4>>();
+    default:
+      return Status(StatusCode::unsupported, "PLE layer on CUDA: a convolution of 2 to 4 taps");
+  }
+}
+
+template <class H, class F>
+Status with_arithmetic(const MixArgs& args, F&& launch) {
+  switch (args.arithmetic) {
+    case Arithmetic::float32:
+      return with_taps<float, H, false>(args, launch);
+    case Arithmetic::mixed:
+      return with_taps<std::uint16_t, H, false>(args, launch);
+    case Arithmetic::reference:
+      return with_taps<std::uint16_t, H, true>(args, launch);
+  }
+  return Status(StatusCode::invalid_argument, "PLE layer on CUDA: an unknown arithmetic");
+}
+
+template <class F>
+Status with_mode(const MixArgs& args, F&& launch) {
+  if (args.highway_type == HighwayType::f32) return with_arithmetic<float>(args, launch);
+  return with_arithmetic<std::uint16_t>(args, launch);
+}
+
+}  // namespace ple::kernels

@@ -1,0 +1,207 @@
+#include "device/cuda_check.hpp"
+#include "kernels/mix.cuh"
+
+// The last pass for many tokens. A block walks a chain of tokens a dilation apart, on which the
+// convolution's window moves through registers. Highway and values are asked for several tokens
+// ahead, into shared memory, where each lane reads only what it asked for itself.
+
+namespace ple::kernels {
+
+namespace {
+
+constexpr int kAhead = 8;  // tokens, a power of two
+
+// Copies a lane's vector into shared memory; zeros where there is none.
+template <class T>
+__device__ void copy_ahead(Vector8<T>* to, const Vector8<T>* from) {
+  constexpr int kVectors = sizeof(Vector8<T>) / 16;
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + 16 * i),
+                 "l"(reinterpret_cast<const uint4*>(from) + i), "r"(from != nullptr ? 16 : 0)
+                 : "memory");
+  }
+}
+
+template <class M>
+class Chain {
+ public:
+  using Values = typename MixLane<M>::Values;
+  using Highways = typename MixLane<M>::Highways;
+
+  struct Asked {
+    Highways highway;
+    Values values;
+  };
+
+  __device__ Chain(const MixArgs& args, Asked* asked, int begin, int end)
+      : args_(args),
+        lane_(args),
+        asked_(asked + threadIdx.x),
+        step_(args.shape.dilation),
+        token_(begin),
+        end_(end) {
+    const LaneConv<M::kTaps> conv =
+        load_conv<M::kTaps>(args.vectors.conv + lane_.weights_at() * M::kTaps);
+#pragma unroll
+    for (int i = 0; i < kLaneChannels; ++i) {
+      scale_[i] = 1.0F + bf16_value(args.vectors.norm_conv[lane_.weights_at() + i]);
+#pragma unroll
+      for (int tap = 0; tap < M::kTaps; ++tap) {
+        weights_[tap][i] = MixLane<M>::weight(conv.at(tap, i), scale_[i]);
+      }
+    }
+  }
+
+  __device__ void run() {
+    ahead_ = token_;
+    for (int slot = 0; slot < kAhead; ++slot) ask();
+    look_at(token_);
+    while (token_ < end_) round(std::make_integer_sequence<int, kPast>());
+  }
+
+ private:
+  static constexpr int kPast = M::kTaps - 1;
+
+  // kPast tokens, after which the window's registers are where they were.
+  template <int... kPhases>
+  __device__ void round(std::integer_sequence<int, kPhases...>) {
+    (advance<kPhases>(), ...);
+  }
+
+  // One token. The tap that lies furthest back is in window_[kPhase], where this token's goes.
+  template <int kPhase>
+  __device__ void advance() {
+    if (token_ >= end_) return;
+    const int span_index = next_span_;
+    const Gate gate = next_gate_;
+    const int token = token_;
+    token_ += step_;
+    if (token_ < end_) look_at(token_);
+    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+    const Asked now = asked_[slot_ * blockDim.x];
+    ask();
+    slot_ = (slot_ + 1) % kAhead;
+    if (span_index != span_index_) {
+      span_index_ = span_index;
+      if (span_index >= 0) span_ = args_.step.spans[span_index];
+      is_continued_ = false;
+    }
+    if (span_index < 0) return;
+    const int index = token - span_.token_begin;
+    if (!is_continued_) load_window<kPhase>(index);
+    is_continued_ = true;
+    mix<kPhase>(token, now, gate);
+    lane_.store_ring(span_, index, now.values, gate);
+  }
+
+  __device__ void look_at(int token) {
+    next_span_ = args_.step.token_span[token];
+    next_gate_ = lane_.stored_gate(token);
+  }
+
+  __device__ void ask() {
+    if (ahead_ < end_) {
+      Asked* slot = asked_ + (ahead_slot_ * blockDim.x);
+      copy_ahead(&slot->highway, lane_.highway_at(ahead_));
+      copy_ahead(&slot->values, lane_.values_at(ahead_));
+      ahead_ += step_;
+      ahead_slot_ = (ahead_slot_ + 1) % kAhead;
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  template <int kPhase>
+  __device__ void load_window(int index) {
+#pragma unroll
+    for (int tap = 0; tap < kPast; ++tap) {
+      const int before = index - (kPast - tap) * step_;
+      Values values;
+      Gate gate;
+      if (before < 0) {
+        lane_.load_ring(span_, before, values, gate);
+      } else {
+        values = lane_.values_of(span_.token_begin + before);
+        gate = lane_.stored_gate(span_.token_begin + before);
+      }
+#pragma unroll
+      for (int i = 0; i < kLaneChannels; ++i) {
+        window_[(kPhase + tap) % kPast][i] = MixLane<M>::input(values[i], gate, scale_[i]);
+      }
+    }
+  }
+
+  template <int kPhase>
+  __device__ void mix(int token, const Asked& now, Gate gate) {
+    float out[kLaneChannels];
+#pragma unroll
+    for (int i = 0; i < kLaneChannels; ++i) {
+      const float input = MixLane<M>::input(now.values[i], gate, scale_[i]);
+      float y = 0.0F;
+#pragma unroll
+      for (int tap = 0; tap < kPast; ++tap) {
+        y = __fmaf_rn(weights_[tap][i], window_[(kPhase + tap) % kPast][i], y);
+      }
+      y = __fmaf_rn(weights_[kPast][i], input, y);
+      out[i] = MixLane<M>::mixed(now.highway[i], now.values[i], gate, y);
+      window_[kPhase][i] = input;
+    }
+    lane_.store_output(token, Highways::of(out));
+  }
+
+  const MixArgs& args_;
+  const MixLane<M> lane_;
+  Asked* const asked_;  // [kAhead, threads], this lane's
+  const int step_;
+  int token_;
+  const int end_;
+  int slot_ = 0;
+  int ahead_ = 0;  // the next token to ask for
+  int ahead_slot_ = 0;
+  int next_span_ = -1;
+  Gate next_gate_;
+  int span_index_ = -1;
+  bool is_continued_ = false;
+  PleSpan span_;
+  float weights_[M::kTaps][kLaneChannels];
+  float scale_[kLaneChannels];  // 1 + w_conv
+  float window_[kPast][kLaneChannels];
+};
+
+template <class M>
+__global__ __launch_bounds__(kMaxMixThreads,
+                             2) void mix_chains_kernel(const __grid_constant__ MixArgs args) {
+  extern __shared__ __align__(16) std::byte shared[];
+  const int step = args.shape.dilation;
+  const int chain = static_cast<int>(blockIdx.y);
+  const int begin = chain / step * step * args.chain_tokens + chain % step;
+  wait_previous_kernel();
+  const int token_count = args.step.counts->token_count;
+  const int end = min(token_count, begin + step * args.chain_tokens);
+  if (begin >= end) return;
+  Chain<M>(args, reinterpret_cast<typename Chain<M>::Asked*>(shared), begin, end).run();
+}
+
+}  // namespace
+
+Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream) {
+  const int channel_blocks = (args.shape.hidden + kWarpChannels - 1) / kWarpChannels;
+  const int block_tokens = args.shape.dilation * args.chain_tokens;
+  const int chains = (args.token_capacity + block_tokens - 1) / block_tokens * args.shape.dilation;
+  const int threads = args.shape.stream_count * kWarpThreads;
+  return with_mode(args, [&]<class M>() -> Status {
+    const int shared_bytes = threads * kAhead * static_cast<int>(sizeof(typename Chain<M>::Asked));
+    PLE_CUDA_TRY(cudaFuncSetAttribute(mix_chains_kernel<M>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    const Launch shape{
+        .grid = dim3(static_cast<unsigned>(channel_blocks), static_cast<unsigned>(chains)),
+        .block_threads = threads,
+        .shared_bytes = shared_bytes,
+        .is_overlapped = is_overlapped};
+    PLE_CUDA_TRY(launch(mix_chains_kernel<M>, shape, stream, args));
+    return {};
+  });
+}
+
+}  // namespace ple::kernels

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "kernels/device_math.cuh"
+#include "kernels/ple_stages_cuda.hpp"
+
+// The gate of one token and stream (specification A.5, steps 4 to 10), by one warp.
+
+namespace ple::kernels {
+
+struct Gate {
+  float gamma = 0.0F;
+  float q = 0.0F;  // 1 / root mean square of gamma * v
+};
+
+__device__ inline float inverse_root_mean(float sum_of_squares, const PleShape& shape) {
+  return __frsqrt_rn(sum_of_squares / static_cast<float>(shape.hidden) + shape.eps);
+}
+
+// sigmoid(sign(s) * sqrt(max(|s|, 1e-6))), sign(0) = 0; NaN stays NaN.
+__device__ inline float gate_of_similarity(float s) {
+  constexpr float kLeast = 1e-6F;
+  const float magnitude = fabsf(s) < kLeast ? kLeast : fabsf(s);
+  const float root = s == 0.0F ? 0.0F : copysignf(sqrtf(magnitude), s);
+  return 1.0F / (1.0F + expf(-root));
+}
+
+// The sums of one group of a token.
+__device__ inline float4 group_sums(const TokenSums& sums, std::int64_t group) {
+  const auto* parts = reinterpret_cast<const float4*>(sums.data) + group * sums.sums_per_group;
+  if (sums.sums_per_group == 1) return parts[0];
+  float4 total{};
+#pragma unroll
+  for (int i = 0; i < kGroupSlices; ++i) {
+    const float4 part = parts[i];
+    total.x += part.x;
+    total.y += part.y;
+    total.z += part.z;
+  }
+  return total;
+}
+
+// The sums of a token over kStreams streams from first on, by one warp; every lane has them.
+template <int kStreams>
+struct GateSums {
+  float dot[kStreams] = {};
+  float key[kStreams] = {};
+  float highway[kStreams] = {};
+  float value = 0.0F;  // of v^2
+
+  __device__ GateSums(const PleShape& shape, const PleTiles& tiles, const TokenSums& sums,
+                      std::int64_t token, int first) {
+    const std::int64_t begin = token * tiles.group_count;
+    const int values = shape.stream_count * tiles.groups_per_stream;
+    for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
+         group += kWarpThreads) {
+#pragma unroll
+      for (int i = 0; i < kStreams; ++i) {
+        const int stream = min(first + i, shape.stream_count - 1);
+        const float4 sum = group_sums(sums, begin + stream * tiles.groups_per_stream + group);
+        dot[i] += sum.x;
+        key[i] += sum.y;
+        highway[i] += sum.z;
+      }
+      value += group_sums(sums, begin + values + group).x;
+    }
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+#pragma unroll
+      for (int i = 0; i < kStreams; ++i) {
+        dot[i] += __shfl_xor_sync(kWholeWarp, dot[i], distance);
+        key[i] += __shfl_xor_sync(kWholeWarp, key[i], distance);
+        highway[i] += __shfl_xor_sync(kWholeWarp, highway[i], distance);
+      }
+      value += __shfl_xor_sync(kWholeWarp, value, distance);
+    }
+  }
+
+  // Of stream first + index.
+  __device__ Gate gate(const PleShape& shape, int index) const {
+    float stream_dot = dot[0];
+    float stream_key = key[0];
+    float stream_highway = highway[0];
+#pragma unroll
+    for (int i = 1; i < kStreams; ++i) {
+      stream_dot = index == i ? dot[i] : stream_dot;
+      stream_key = index == i ? key[i] : stream_key;
+      stream_highway = index == i ? highway[i] : stream_highway;
+    }
+    const float scale = inverse_root_mean(stream_key, shape) *
+                        inverse_root_mean(stream_highway, shape) *
+                        __frsqrt_rn(static_cast<float>(shape.hidden));
+    Gate gate;
+    gate.gamma = gate_of_similarity(stream_dot * scale);
+    gate.q = inverse_root_mean(gate.gamma * gate.gamma * value, shape);
+    return gate;
+  }
+};
+
+// q of a token in `reference`: of the rounded products gamma * v.
+__device__ inline float q_from_values(const PleShape& shape, const std::uint16_t* token_values,
+                                      float gamma) {
+  float sum = 0.0F;
+  for (int d = static_cast<int>(threadIdx.x) % kWarpThreads; d < shape.hidden; d += kWarpThreads) {
+    const float gated = round_bf16(gamma * bf16_value(token_values[d]));
+    sum = __fmaf_rn(gated, gated, sum);
+  }
+  return inverse_root_mean(warp_sum(sum), shape);
+}
+
+}  // namespace ple::kernels

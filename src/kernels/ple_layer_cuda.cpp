@@ -1,0 +1,265 @@
+#include "kernels/ple_layer_cuda.hpp"
+
+#include "base/error.hpp"
+#include "kernels/ple_stages_cuda.hpp"
+
+namespace ple::kernels {
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+// Up to here the last stage takes the gates from the product's sums itself; above, many blocks
+// would do so again for the same token, and a kernel of its own is cheaper.
+constexpr std::int32_t kMaxFusedGateTokens = 64;
+constexpr std::int32_t kMaxMixedTokens = 512;  // above, the last stage walks chains
+constexpr std::int32_t kChainTokens = 16;
+
+// Hands out the parts of one piece of memory, in order.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  template <class T>
+  T* take(std::size_t count) {
+    T* part = reinterpret_cast<T*>(base_ + used_);
+    used_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return part;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+struct Scratch {
+  std::uint16_t* embeddings = nullptr;
+  std::byte* values = nullptr;
+  TokenSums sums;
+  std::uint16_t* keys = nullptr;
+  float* gates = nullptr;
+  std::size_t bytes = 0;
+
+  Scratch(std::byte* base, const PleShape& shape, Arithmetic arithmetic, std::int32_t tokens,
+          bool has_wgmma) {
+    const PleTiles tiles(shape);
+    const auto count = static_cast<std::size_t>(tokens);
+    const auto hidden = static_cast<std::size_t>(shape.hidden);
+    const auto streams = static_cast<std::size_t>(shape.stream_count);
+    Carver carver(base);
+    embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(tokens) / 2);
+    values = carver.take<std::byte>(count * hidden * (arithmetic == Arithmetic::float32 ? 4 : 2));
+    if (arithmetic == Arithmetic::reference) {
+      keys = carver.take<std::uint16_t>(count * streams * hidden);
+    } else {
+      sums.sums_per_group = has_wgmma && tokens <= kMaxSlicedTokens ? kGroupSlices : 1;
+      sums.data = carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count) *
+                                          static_cast<std::size_t>(sums.sums_per_group));
+    }
+    gates = carver.take<float>(count * 2 * streams);
+    bytes = carver.used();
+  }
+};
+
+PleStepView carve_step(Carver& carver, const PleShape& shape, std::int32_t token_capacity,
+                       std::int32_t span_capacity) {
+  const auto tokens = static_cast<std::size_t>(token_capacity);
+  PleStepView view;
+  view.counts = carver.take<PleStepCounts>(1);
+  view.spans = carver.take<PleSpan>(static_cast<std::size_t>(span_capacity));
+  view.token_span = carver.take<std::int32_t>(tokens);
+  view.slots = carver.take<SlotId>(tokens * static_cast<std::size_t>(shape.column_count));
+  return view;
+}
+
+PleWeightsCuda carve_weights(Carver& carver, const PleShape& shape) {
+  const auto channels =
+      static_cast<std::size_t>(shape.stream_count) * static_cast<std::size_t>(shape.hidden);
+  PleWeightsCuda weights;
+  weights.projection = carver.take<std::uint16_t>(PleTiles(shape).projection_bytes() / 2);
+  weights.gate_scale = carver.take<float>(channels);
+  weights.vectors.norm_key = carver.take<std::uint16_t>(channels);
+  weights.vectors.norm_query = carver.take<std::uint16_t>(channels);
+  weights.vectors.norm_conv = carver.take<std::uint16_t>(channels);
+  weights.vectors.conv =
+      carver.take<std::uint16_t>(channels * static_cast<std::size_t>(shape.tap_count));
+  return weights;
+}
+
+Status project(const CudaTraits& traits, ProjectArgs& args, cudaStream_t stream) {
+  args.multiprocessor_count = traits.multiprocessor_count;
+  const bool is_overlapped = traits.has_overlapped_launch();
+  if (!traits.has_wgmma()) return project_mma_cuda(args, is_overlapped, stream);
+  if (args.token_capacity <= kMaxSlicedTokens) {
+    return project_sliced_wgmma_cuda(args, is_overlapped, stream);
+  }
+  return project_tiled_wgmma_cuda(args, is_overlapped, stream);
+}
+
+}  // namespace
+
+std::size_t PleStepBlock::bytes(const PleShape& shape, std::int32_t token_capacity,
+                                std::int32_t span_capacity) {
+  Carver carver(nullptr);
+  carve_step(carver, shape, token_capacity, span_capacity);
+  return carver.used();
+}
+
+PleStepView PleStepBlock::view(std::byte* block, const PleShape& shape, std::int32_t token_capacity,
+                               std::int32_t span_capacity) {
+  Carver carver(block);
+  return carve_step(carver, shape, token_capacity, span_capacity);
+}
+
+std::size_t PleWeightsCuda::bytes(const PleShape& shape) {
+  Carver carver(nullptr);
+  carve_weights(carver, shape);
+  return carver.used();
+}
+
+PleWeightsCuda PleWeightsCuda::view(const std::byte* memory, const PleShape& shape) {
+  Carver carver(const_cast<std::byte*>(memory));
+  return carve_weights(carver, shape);
+}
+
+Status check_ple_shape_cuda(const PleShape& shape) {
+  constexpr std::int32_t kMaxStreams = 8;
+  if (shape.hidden <= 0 || shape.hidden % 8 != 0) {
+    return error(StatusCode::unsupported, "PLE layer on CUDA: hidden {} is no multiple of 8",
+                 shape.hidden);
+  }
+  if (shape.stream_count < 1 || shape.stream_count > kMaxStreams) {
+    return error(StatusCode::unsupported, "PLE layer on CUDA: {} streams, of 1 to {}",
+                 shape.stream_count, kMaxStreams);
+  }
+  if (shape.tap_count < 2 || shape.tap_count > 4 || shape.dilation < 1) {
+    return error(StatusCode::unsupported,
+                 "PLE layer on CUDA: a convolution of {} taps, of 2 to 4, {} positions apart",
+                 shape.tap_count, shape.dilation);
+  }
+  if (shape.embed_dim <= 0 || shape.column_count <= 0) {
+    return error(StatusCode::invalid_argument, "PLE layer: {} columns make an embedding of {}",
+                 shape.column_count, shape.embed_dim);
+  }
+  return {};
+}
+
+std::size_t ple_layer_scratch_bytes_cuda(const PleShape& shape, Arithmetic arithmetic,
+                                         std::int32_t token_capacity) {
+  return Scratch(nullptr, shape, arithmetic, token_capacity, true).bytes;
+}
+
+Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
+  PLE_TRY(check_ple_shape_cuda(args.shape));
+  if (args.token_capacity == 0) return {};
+  const PleTiles tiles(args.shape);
+  const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
+                        args.traits.has_wgmma());
+  const bool is_overlapped = args.traits.has_overlapped_launch();
+  const bool is_reference = args.arithmetic == Arithmetic::reference;
+
+  const auto view = [&](std::byte* block) {
+    return PleStepBlock::view(block, args.shape, args.token_capacity, args.span_capacity);
+  };
+  const PleStepView step = view(args.step);
+  const bool is_pinned = args.pinned_step != nullptr;
+  PLE_TRY(gather_embeddings_cuda({.rows = args.rows,
+                                  .step = is_pinned ? view(args.pinned_step) : step,
+                                  .step_copy = is_pinned ? step : PleStepView{},
+                                  .embeddings = scratch.embeddings,
+                                  .embed_dim = args.shape.embed_dim,
+                                  .column_count = args.shape.column_count,
+                                  .token_capacity = args.token_capacity,
+                                  .span_capacity = args.span_capacity},
+                                 stream));
+
+  ProjectArgs product{.shape = args.shape,
+                      .arithmetic = args.arithmetic,
+                      .highway_type = args.highway_type,
+                      .counts = step.counts,
+                      .embeddings = scratch.embeddings,
+                      .projection = args.weights.projection,
+                      .gate_scale = args.weights.gate_scale,
+                      .highway = is_reference ? nullptr : args.highway,
+                      .values = scratch.values,
+                      .keys = scratch.keys,
+                      .sums = scratch.sums,
+                      .token_capacity = args.token_capacity,
+                      .group_begin = 0,
+                      .group_end = tiles.group_count};
+  PLE_TRY(project(args.traits, product, stream));
+
+  const bool is_gate_fused = !is_reference && args.token_capacity <= kMaxFusedGateTokens;
+  if (!is_gate_fused) {
+    const GateArgs gate{.shape = args.shape,
+                        .highway_type = args.highway_type,
+                        .counts = step.counts,
+                        .sums = scratch.sums,
+                        .keys = scratch.keys,
+                        .values = scratch.values,
+                        .highway = args.highway,
+                        .vectors = args.weights.vectors,
+                        .gates = scratch.gates,
+                        .token_capacity = args.token_capacity};
+    PLE_TRY(is_reference ? gate_reference_cuda(gate, is_overlapped, stream)
+                         : gate_cuda(gate, is_overlapped, stream));
+  }
+  const MixArgs mix{.shape = args.shape,
+                    .arithmetic = args.arithmetic,
+                    .highway_type = args.highway_type,
+                    .output_mode = args.output_mode,
+                    .step = step,
+                    .vectors = args.weights.vectors,
+                    .values = scratch.values,
+                    .sums = scratch.sums,
+                    .gates = is_gate_fused ? nullptr : scratch.gates,
+                    .highway = args.highway,
+                    .output = args.output,
+                    .ring_length = args.ring_length,
+                    .token_capacity = args.token_capacity,
+                    .span_capacity = args.span_capacity,
+                    .multiprocessor_count = args.traits.multiprocessor_count,
+                    .chain_tokens = kChainTokens};
+  return args.token_capacity <= kMaxMixedTokens ? mix_tokens_cuda(mix, is_overlapped, stream)
+                                                : mix_chains_cuda(mix, is_overlapped, stream);
+}
+
+Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream) {
+  PLE_TRY(check_ple_shape_cuda(args.shape));
+  if (args.token_capacity == 0) return {};
+  const PleTiles tiles(args.shape);
+  const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
+                        args.traits.has_wgmma());
+  const PleStepView step = PleStepBlock::view(args.step, args.shape, args.token_capacity, 0);
+  PLE_TRY(gather_embeddings_cuda({.rows = args.rows,
+                                  .step = step,
+                                  .step_copy = {},
+                                  .embeddings = scratch.embeddings,
+                                  .embed_dim = args.shape.embed_dim,
+                                  .column_count = args.shape.column_count,
+                                  .token_capacity = args.token_capacity},
+                                 stream));
+  ProjectArgs product{.shape = args.shape,
+                      .arithmetic = args.arithmetic,
+                      .counts = step.counts,
+                      .embeddings = scratch.embeddings,
+                      .projection = args.weights.projection,
+                      .values = scratch.values,
+                      .sums = scratch.sums,
+                      .token_capacity = args.token_capacity,
+                      .group_begin = args.shape.stream_count * tiles.groups_per_stream,
+                      .group_end = tiles.group_count};
+  PLE_TRY(project(args.traits, product, stream));
+  return rebuild_entries_cuda({.shape = args.shape,
+                               .arithmetic = args.arithmetic,
+                               .counts = step.counts,
+                               .sums = scratch.sums,
+                               .values = scratch.values,
+                               .gamma = args.gamma,
+                               .ring = args.ring,
+                               .ring_length = args.ring_length,
+                               .entry_begin = args.entry_begin,
+                               .token_capacity = args.token_capacity},
+                              args.traits.has_overlapped_launch(), stream);
+}
+
+}  // namespace ple::kernels

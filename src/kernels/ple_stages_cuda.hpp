@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/ple_layer_cuda.hpp"
+#include "kernels/ple_tiles.hpp"
+
+// The stages of ple_layer_cuda, in the order of their launches. is_overlapped: the kernel is
+// launched before the one ahead of it in the stream has ended, and waits for it by itself.
+
+namespace ple::kernels {
+
+struct GatherEmbeddingsArgs {
+  RowView rows;
+  PleStepView step;
+  PleStepView step_copy;  // where counts and spans are copied to; counts null: nowhere
+  std::uint16_t* embeddings = nullptr;  // tiles, zero from embed_dim on
+  std::int32_t embed_dim = 0;
+  std::int32_t column_count = 0;
+  std::int32_t token_capacity = 0;
+  std::int32_t span_capacity = 0;  // at most 160 spans a token
+};
+
+Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream);
+
+// Sums over a slice or a group of columns of one token.
+struct ColumnSums {
+  float dot = 0.0F;      // of k * (1+w_key) * (1+w_query) * R; of values: of v^2
+  float key = 0.0F;      // of k^2
+  float highway = 0.0F;  // of R^2
+  float reserved = 0.0F;
+};
+
+// What the product leaves of a token: sums of its groups, or, where the groups are split over
+// blocks, of their slices. A group's sum is that of its slices in order, whoever takes it.
+struct TokenSums {
+  ColumnSums* data = nullptr;       // [token_capacity, group_count * sums_per_group]
+  std::int32_t sums_per_group = 1;  // or kGroupSlices
+};
+
+// Steps up to this size are split by slices where the device has wgmma.
+inline constexpr std::int32_t kMaxSlicedTokens = 64;
+
+struct ProjectArgs {
+  PleShape shape;
+  Arithmetic arithmetic = Arithmetic::mixed;
+  HighwayType highway_type = HighwayType::bf16;
+  const PleStepCounts* counts = nullptr;
+  const std::uint16_t* embeddings = nullptr;
+  const std::uint16_t* projection = nullptr;
+  const float* gate_scale = nullptr;
+  const void* highway = nullptr;  // null: no sums of keys, as in reference
+  void* values = nullptr;         // [token_capacity, hidden], f32 in float32, else bf16
+  std::uint16_t* keys = nullptr;  // [token_capacity, stream_count, hidden] bf16, in reference
+  TokenSums sums;                 // not in reference
+  std::int32_t token_capacity = 0;
+  std::int32_t group_begin = 0;  // the groups to compute
+  std::int32_t group_end = 0;
+  std::int32_t multiprocessor_count = 0;
+};
+
+// Up to kMaxSlicedTokens; leaves the sums of slices, the others those of groups.
+Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
+Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
+Status project_mma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
+
+struct GateArgs {
+  PleShape shape;
+  HighwayType highway_type = HighwayType::bf16;
+  const PleStepCounts* counts = nullptr;
+  TokenSums sums;
+  const std::uint16_t* keys = nullptr;  // reference
+  const void* values = nullptr;
+  const void* highway = nullptr;  // reference
+  PleVectors vectors;             // reference
+  float* gates = nullptr;         // [token_capacity, 2, stream_count]: gamma, then q
+  std::int32_t token_capacity = 0;
+};
+
+Status gate_cuda(const GateArgs& args, bool is_overlapped, cudaStream_t stream);
+Status gate_reference_cuda(const GateArgs& args, bool is_overlapped, cudaStream_t stream);
+
+struct MixArgs {
+  PleShape shape;
+  Arithmetic arithmetic = Arithmetic::mixed;
+  HighwayType highway_type = HighwayType::bf16;
+  OutputMode output_mode = OutputMode::update;
+  PleStepView step;  // in device memory
+  PleVectors vectors;
+  const void* values = nullptr;
+  TokenSums sums;  // the gates are taken from these where gates is null
+  const float* gates = nullptr;
+  const void* highway = nullptr;
+  void* output = nullptr;
+  std::int32_t ring_length = 0;
+  std::int32_t token_capacity = 0;
+  std::int32_t span_capacity = 0;
+  std::int32_t multiprocessor_count = 0;
+  std::int32_t chain_tokens = 1;  // of mix_chains_cuda: of a block, a dilation apart
+};
+
+Status mix_tokens_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
+Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
+
+struct RebuildArgs {
+  PleShape shape;
+  Arithmetic arithmetic = Arithmetic::mixed;
+  const PleStepCounts* counts = nullptr;
+  TokenSums sums;
+  const void* values = nullptr;
+  const float* gamma = nullptr;
+  std::byte* ring = nullptr;
+  std::int32_t ring_length = 0;
+  std::int32_t entry_begin = 0;
+  std::int32_t token_capacity = 0;
+};
+
+Status rebuild_entries_cuda(const RebuildArgs& args, bool is_overlapped, cudaStream_t stream);
+
+}  // namespace ple::kernels

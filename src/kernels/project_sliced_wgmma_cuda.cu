@@ -1,0 +1,324 @@
+#include "device/cuda_check.hpp"
+#include "kernels/project_wgmma.cuh"
+
+// The product for few tokens on Hopper: bound by the weights, which are split evenly over the
+// multiprocessors, six or seven slices of 16 columns for each, and streamed once.
+
+namespace ple::kernels {
+
+namespace {
+
+constexpr int kMaxSlices = 7;
+constexpr int kColumns = kMaxSlices * kSliceColumns;
+constexpr int kStages = 9;
+constexpr int kRowBytes = kWarpgroupRows * kTileRowBytes;
+constexpr int kStageBytes = kRowBytes + kMaxSlices * kSliceTileBytes;
+constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
+constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
+static_assert(kMaxSlicedTokens == kWarpgroupRows);
+static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
+
+struct Slices {
+  int begin;
+  int count;
+};
+
+// The slices of a tile, of which there are tile_count.
+__device__ Slices slices_of(const ProjectArgs& args, int tile, int tile_count) {
+  const int total = (args.group_end - args.group_begin) * kGroupSlices;
+  const int each = total / tile_count;
+  const int more = total % tile_count;  // tiles with one slice more
+  return {args.group_begin * kGroupSlices + tile * each + min(tile, more),
+          each + (tile < more ? 1 : 0)};
+}
+
+// Where a lane's four columns of a slice stand; slices follow each other through the streams, the
+// values last.
+class SlicePlace {
+ public:
+  __device__ SlicePlace(const PleShape& shape, const PleTiles& tiles, int slice)
+      : hidden_(shape.hidden),
+        stream_count_(shape.stream_count),
+        stream_slices_(tiles.groups_per_stream * kGroupSlices),
+        stream_(slice / stream_slices_),
+        in_stream_(slice - stream_ * stream_slices_) {}
+
+  __device__ void advance() {
+    if (++in_stream_ < stream_slices_) return;
+    in_stream_ = 0;
+    ++stream_;
+  }
+  __device__ bool is_value() const { return stream_ >= stream_count_; }
+  // Of the layer, not the padding of a stream's last group.
+  __device__ bool is_inside() const { return column() < hidden_; }
+  __device__ int column() const {
+    return in_stream_ * kSliceColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
+  }
+  // In [stream_count, hidden]; a channel that exists, whatever the slice is.
+  __device__ std::int64_t channel() const {
+    return is_value() || !is_inside() ? 0 : std::int64_t{stream_} * hidden_ + column();
+  }
+
+ private:
+  int hidden_;
+  int stream_count_;
+  int stream_slices_;
+  int stream_;
+  int in_stream_;
+};
+
+// What the sums of all slices of both rows of a lane are taken with. It is read at once, so that
+// its latency is paid once, and before it is needed.
+template <class T>
+struct GateInputs {
+  Vector4<T> highway[2][kMaxSlices];
+  float4 scale[kMaxSlices];
+
+  __device__ void load(const ProjectArgs& args, SlicePlace place) {
+    const std::int64_t width = std::int64_t{args.shape.stream_count} * args.shape.hidden;
+    const T* rows[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const std::int64_t last = args.token_capacity - 1;
+      const std::int64_t token =
+          accumulator_row() + 8 * row < last ? accumulator_row() + 8 * row : last;
+      rows[row] = static_cast<const T*>(args.highway) + token * width;
+    }
+#pragma unroll
+    for (int i = 0; i < kMaxSlices; ++i) {
+      const std::int64_t channel = place.channel();
+      scale[i] = load4(args.gate_scale + channel);
+#pragma unroll
+      for (int row = 0; row < 2; ++row) highway[row][i].load(rows[row] + channel);
+      place.advance();
+    }
+  }
+};
+
+// Takes in one slice of one token.
+__device__ ColumnSums finish_slice(const ProjectArgs& args, const SlicePlace& place,
+                                   float4 accumulators, float4 highway, float4 scale,
+                                   std::int64_t token, bool is_token) {
+  if (!place.is_inside()) return {};
+  if (place.is_value() && args.arithmetic == Arithmetic::float32) {
+    float* row = static_cast<float*>(args.values) + token * args.shape.hidden;
+    if (is_token) store4(row + place.column(), accumulators);
+    return value_sums(accumulators);
+  }
+  const float4 rounded = stored<std::uint16_t>(accumulators);
+  if (place.is_value()) {
+    auto* row = static_cast<std::uint16_t*>(args.values) + token * args.shape.hidden;
+    if (is_token) store4(row + place.column(), rounded);
+    return value_sums(rounded);
+  }
+  if (args.arithmetic == Arithmetic::reference) {
+    std::uint16_t* row = args.keys + token * args.shape.stream_count * args.shape.hidden;
+    if (is_token) store4(row + place.channel(), rounded);
+    return {};
+  }
+  return gate_sums(accumulators, highway, scale);
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// The weights of a tile: in each group that it touches, slices that follow each other. They never
+// change, so they may be read before the step is known.
+class SliceCopies {
+ public:
+  __device__ SliceCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
+      : bytes_(static_cast<std::uint32_t>(slices.count) * kSliceTileBytes) {
+    int slice = slices.begin;
+    const int end = slices.begin + slices.count;
+#pragma unroll
+    for (Run& run : runs_) {
+      const int group = slice / kGroupSlices;
+      const int in_group = slice - group * kGroupSlices;
+      const int count = min(kGroupSlices - in_group, end - slice);
+      run.from = reinterpret_cast<const std::byte*>(args.projection) +
+                 std::int64_t{group} * tiles.chunk_count * kGroupTileBytes +
+                 in_group * kSliceTileBytes;
+      run.bytes = static_cast<std::uint32_t>(count) * kSliceTileBytes;
+      slice += count;
+    }
+  }
+
+  __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
+    barrier_expect(barrier, bytes_);
+#pragma unroll
+    for (const Run& run : runs_) {
+      if (run.bytes == 0) break;
+      bulk_copy(to, run.from + std::int64_t{chunk} * kGroupTileBytes, run.bytes, barrier);
+      to += run.bytes;
+    }
+  }
+
+ private:
+  struct Run {
+    const std::byte* from;
+    std::uint32_t bytes;
+  };
+  Run runs_[(kMaxSlices - 2) / kGroupSlices + 2];
+  std::uint32_t bytes_;
+};
+
+__device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
+                        StageBarriers<kStages>& barriers, std::byte* stages, int tile_count) {
+  const int first = static_cast<int>(blockIdx.x);
+  int early = 0;  // chunks whose weights are already on their way
+  {
+    const SliceCopies copies(args, tiles, slices_of(args, first, tile_count));
+    for (; early < min(kStages, tiles.chunk_count); ++early) {
+      copies.start(stages + early * kStageBytes + kRowBytes, early, &barriers.full[early]);
+    }
+  }
+  wait_previous_kernel();
+  start_next_kernel();
+  const auto row_bytes =
+      static_cast<std::uint32_t>((args.counts->token_count + 7) / 8 * 8) * kTileRowBytes;
+  const EmbeddingRows rows(args, tiles, 0);
+  StageCursor<kStages> at;
+  for (int tile = first; tile < tile_count; tile += static_cast<int>(gridDim.x)) {
+    const SliceCopies copies(args, tiles, slices_of(args, tile, tile_count));
+    for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
+      std::byte* stage = stages + at.stage * kStageBytes;
+      std::uint64_t* full = &barriers.full[at.stage];
+      if (early == 0) {
+        barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+        copies.start(stage + kRowBytes, chunk, full);
+      } else {
+        --early;
+      }
+      barrier_expect(full, row_bytes);
+      if (row_bytes != 0) bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, full);
+      barrier_arrive(full);
+      at.advance(1);
+    }
+  }
+}
+
+// Multiplies all chunks of the block's slices.
+__device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], StageBarriers<kStages>& barriers,
+                         const std::byte* stages, int chunk_count, StageCursor<kStages>& at) {
+  const bool is_leader = threadIdx.x == 0;
+  int previous_stage = 0;
+  for (int chunk = 0; chunk < chunk_count; ++chunk) {
+    barrier_wait(&barriers.full[at.stage], at.parity);
+    const std::byte* stage = stages + at.stage * kStageBytes;
+    const std::uint64_t rows = operand(stage);
+    const std::uint64_t columns = operand(stage + kRowBytes);
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < kStepsPerChunk; ++step) {
+      wgmma<kColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
+                      chunk == 0 && step == 0);
+    }
+    wgmma_commit();
+    wgmma_wait<1>();  // the chunk before this one has been read
+    if (chunk > 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
+    previous_stage = at.stage;
+    at.advance(1);
+  }
+  wgmma_wait<0>();
+  if (is_leader) barrier_arrive(&barriers.empty[previous_stage]);
+}
+
+// Takes in one row of every lane. All sums first, so that their shuffles overlap.
+template <class T>
+__device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
+                            const float (&sums)[kMaxSlices * kSliceSums],
+                            const GateInputs<T>& inputs, Slices slices, int half, int token_count) {
+  const int token = accumulator_row() + 8 * half;
+  if (token / 8 * 8 >= token_count) return;  // no row of the warp is a token
+  const bool is_token = token < token_count;
+  ColumnSums slice_sums[kMaxSlices];
+  SlicePlace place(args.shape, tiles, slices.begin);
+#pragma unroll
+  for (int i = 0; i < kMaxSlices; ++i) {
+    if (i < slices.count) {
+      slice_sums[i] =
+          finish_slice(args, place, accumulated(sums + i * kSliceSums, half),
+                       inputs.highway[half][i].value(), inputs.scale[i], token, is_token);
+    }
+    place.advance();
+  }
+#pragma unroll
+  for (int i = 0; i < kMaxSlices; ++i) slice_sums[i] = quad_sums(slice_sums[i]);
+  if (!is_token || threadIdx.x % kQuadThreads != 0 || args.sums.data == nullptr) return;
+  const std::int64_t first = std::int64_t{token} * tiles.group_count * kGroupSlices + slices.begin;
+#pragma unroll
+  for (int i = 0; i < kMaxSlices; ++i) {
+    if (i < slices.count) store_sums(args.sums, first + i, slice_sums[i]);
+  }
+}
+
+template <class T>
+__device__ void consume(const ProjectArgs& args, const PleTiles& tiles,
+                        StageBarriers<kStages>& barriers, const std::byte* stages, int tile_count) {
+  float sums[kMaxSlices * kSliceSums];
+  StageCursor<kStages> at;
+  for (int tile = static_cast<int>(blockIdx.x); tile < tile_count;
+       tile += static_cast<int>(gridDim.x)) {
+    const Slices slices = slices_of(args, tile, tile_count);
+    const SlicePlace place(args.shape, tiles, slices.begin);
+    GateInputs<T> inputs;  // no kernel of the step has written them yet
+    if (args.highway != nullptr) inputs.load(args, place);
+    wait_previous_kernel();
+    start_next_kernel();  // not before: the next kernel may then read what the gather wrote
+    const int token_count = args.counts->token_count;
+    multiply(sums, barriers, stages, tiles.chunk_count, at);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      finish_rows(args, tiles, sums, inputs, slices, half, token_count);
+    }
+  }
+}
+
+#endif  // __CUDA_ARCH_FEAT_SM90_ALL
+
+__global__ __launch_bounds__(kThreads,
+                             1) void project_sliced_kernel(const __grid_constant__ ProjectArgs args,
+                                                           int tile_count) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ std::byte shared[];
+  __shared__ StageBarriers<kStages> barriers;
+  std::byte* stages = aligned_stages(shared);
+  const PleTiles tiles(args.shape);
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier_init(&barriers.full[stage], 1);
+      barrier_init(&barriers.empty[stage], 1);
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarpgroupThreads) {
+    if (args.highway_type == HighwayType::f32) {
+      consume<float>(args, tiles, barriers, stages, tile_count);
+    } else {
+      consume<std::uint16_t>(args, tiles, barriers, stages, tile_count);
+    }
+  } else if (threadIdx.x == kWarpgroupThreads) {
+    produce(args, tiles, barriers, stages, tile_count);
+  }
+#endif
+}
+
+}  // namespace
+
+Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
+  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
+  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
+  const int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
+  const int tile_count = least > even ? least : even;
+  const int blocks = tile_count < even ? tile_count : even;
+  PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
+  const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
+                     .block_threads = kThreads,
+                     .shared_bytes = kSharedBytes,
+                     .is_overlapped = is_overlapped};
+  PLE_CUDA_TRY(launch(project_sliced_kernel, shape, stream, args, tile_count));
+  return {};
+}
+
+}  // namespace ple::kernels

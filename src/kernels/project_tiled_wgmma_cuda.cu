@@ -1,0 +1,311 @@
+#include "device/cuda_check.hpp"
+#include "kernels/project_wgmma.cuh"
+
+// The product for many tokens on Hopper: a persistent grid of clusters. The blocks of a cluster
+// have different tokens and the same groups of columns, of which each reads its share and sends it
+// to all: what a multiprocessor can fetch from the L2 would bound the product otherwise.
+
+namespace ple::kernels {
+
+namespace {
+
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
+constexpr int kConsumers = 2;
+constexpr int kThreads = (kConsumers + 1) * kWarpgroupThreads;
+
+// kRowTiles: wgmma row tiles of a consumer; kGroups: groups of columns of a tile. The consumers
+// share a tile, each with its rows, or take turns at tiles of their own, so that one multiplies
+// while the other finishes.
+template <int kRowTiles_, int kGroups_, bool kShareTile_, int kStages_, int kBlocks_>
+struct Form {
+  static constexpr int kRowTiles = kRowTiles_;
+  static constexpr int kGroups = kGroups_;
+  static constexpr bool kShareTile = kShareTile_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kBlocks = kBlocks_;  // of a cluster
+  static constexpr int kShareBytes = kGroupTileBytes / kBlocks;
+
+  static constexpr int kColumns = kGroups * kGroupColumns;
+  static constexpr int kRows = kRowTiles * kWarpgroupRows * (kShareTile ? kConsumers : 1);
+  static constexpr int kRowBytes = kRows * kTileRowBytes;
+  static constexpr int kStageBytes = kRowBytes + kGroups * kGroupTileBytes;
+  static constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
+  static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
+  static_assert(kRows == kMaxBlockRows);
+};
+
+template <class F>
+struct Barriers : StageBarriers<F::kStages> {
+  std::uint64_t turn[kConsumers];  // the consumer's turn to multiply
+};
+
+struct Tile {
+  int row;    // first token of this block
+  int group;  // first group
+};
+
+// A cluster's tiles in an order in which those that run at the same time share operands in the L2:
+// all groups for a band of rows, then the next band.
+template <class F>
+class TileOrder {
+ public:
+  __device__ TileOrder(const ProjectArgs& args, int token_count)
+      : row_tiles_((token_count + kClusterRows - 1) / kClusterRows),
+        group_tiles_((args.group_end - args.group_begin + F::kGroups - 1) / F::kGroups),
+        group_begin_(args.group_begin) {}
+  __device__ int count() const { return row_tiles_ * group_tiles_; }
+  __device__ Tile tile(int index) const {
+    const int band = index / (kBand * group_tiles_);
+    const int in_band = index - band * kBand * group_tiles_;
+    const int rows = min(kBand, row_tiles_ - band * kBand);
+    const int row_tile = band * kBand + in_band % rows;
+    return {row_tile * kClusterRows + cluster_rank() * F::kRows,
+            group_begin_ + in_band / rows * F::kGroups};
+  }
+
+ private:
+  static constexpr int kClusterRows = F::kRows * F::kBlocks;
+  static constexpr int kBand = 16 / F::kBlocks;
+  int row_tiles_;
+  int group_tiles_;
+  int group_begin_;
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// The copies of one tile's chunks. Every block of the cluster calls start for every chunk: it
+// brings its own rows, and its share of the groups to all.
+template <class F>
+class TileCopies {
+ public:
+  __device__ TileCopies(const ProjectArgs& args, const PleTiles& tiles, Tile tile, int token_count)
+      : rows_(args, tiles, tile.row < token_count ? tile.row : 0),
+        row_bytes_(static_cast<std::uint32_t>(
+                       max(0, min(F::kRows, (token_count - tile.row + 7) / 8 * 8))) *
+                   kTileRowBytes),
+        groups_(reinterpret_cast<const std::byte*>(args.projection) +
+                std::int64_t{tile.group} * tiles.chunk_count * kGroupTileBytes),
+        group_stride_(std::int64_t{tiles.chunk_count} * kGroupTileBytes),
+        group_count_(min(F::kGroups, args.group_end - tile.group)),
+        rank_(cluster_rank()) {}
+
+  __device__ void start(std::byte* stage, int chunk, std::uint64_t* full) const {
+    barrier_expect(full, row_bytes_ + static_cast<std::uint32_t>(group_count_) * kGroupTileBytes);
+    barrier_arrive(full);
+    if (row_bytes_ != 0) bulk_copy(stage, rows_.from + chunk * rows_.chunk_bytes, row_bytes_, full);
+    const std::byte* from = groups_ + std::int64_t{chunk} * kGroupTileBytes;
+    std::byte* to = stage + F::kRowBytes;
+    const int share = rank_ * F::kShareBytes;
+#pragma unroll
+    for (int g = 0; g < F::kGroups; ++g) {
+      if (g >= group_count_) break;
+      bulk_copy_all<F::kBlocks>(to + share, from + share, F::kShareBytes, full);
+      from += group_stride_;
+      to += kGroupTileBytes;
+    }
+  }
+
+ private:
+  const EmbeddingRows rows_;
+  const std::uint32_t row_bytes_;
+  const std::byte* const groups_;
+  const std::int64_t group_stride_;
+  const int group_count_;
+  const int rank_;
+};
+
+template <class F>
+__device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+                        std::byte* stages) {
+  wait_previous_kernel();
+  start_next_kernel();
+  const int token_count = args.counts->token_count;
+  const TileOrder<F> order(args, token_count);
+  StageCursor<F::kStages> at;
+  for (int index = static_cast<int>(blockIdx.x) / F::kBlocks; index < order.count();
+       index += static_cast<int>(gridDim.x) / F::kBlocks) {
+    const TileCopies<F> copies(args, tiles, order.tile(index), token_count);
+    for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
+      barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+      copies.start(stages + at.stage * F::kStageBytes, chunk, &barriers.full[at.stage]);
+      at.advance(1);
+    }
+  }
+}
+
+// Multiplies all chunks of one tile into the accumulators.
+template <class F>
+__device__ void multiply_tile(float (&sums)[F::kRowTiles][F::kColumns / 2], Barriers<F>& barriers,
+                              const std::byte* stages, int consumer, int chunk_count,
+                              StageCursor<F::kStages>& at) {
+  const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
+  const int first_row = F::kShareTile ? consumer * F::kRowTiles * kWarpgroupRows : 0;
+  int previous_stage = 0;
+  for (int chunk = 0; chunk < chunk_count; ++chunk) {
+    barrier_wait(&barriers.full[at.stage], at.parity);
+    const std::byte* stage = stages + at.stage * F::kStageBytes;
+    const std::uint64_t rows = operand(stage + first_row * kTileRowBytes);
+    const std::uint64_t columns = operand(stage + F::kRowBytes);
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < kStepsPerChunk; ++step) {
+#pragma unroll
+      for (int m = 0; m < F::kRowTiles; ++m) {
+        constexpr std::uint64_t kRowTileStep = kWarpgroupRows * kTileRowBytes >> 4;
+        wgmma<F::kColumns>(sums[m], rows + m * kRowTileStep + step * kOperandStep,
+                           columns + step * kOperandStep, chunk == 0 && step == 0);
+      }
+    }
+    wgmma_commit();
+    wgmma_wait<1>();  // the chunk before this one has been read
+    if (chunk > 0 && is_leader) barrier_arrive_all<F::kBlocks>(&barriers.empty[previous_stage]);
+    previous_stage = at.stage;
+    at.advance(1);
+  }
+  // Only now: a barrier's parity tells apart no more than two rounds of the ring.
+  if (!F::kShareTile && is_leader) barrier_arrive(&barriers.turn[1 - consumer]);
+  wgmma_wait<0>();
+  if (is_leader) barrier_arrive_all<F::kBlocks>(&barriers.empty[previous_stage]);
+}
+
+// Asks the L2 for the part of the highway that the end of the tile reads, where no other consumer
+// multiplies meanwhile.
+template <class F>
+__device__ void prefetch_highway(const ProjectArgs& args, const PleTiles& tiles, Tile tile,
+                                 int consumer, int token_count) {
+  constexpr int kLineBytes = 128;
+  if (args.highway == nullptr) return;
+  const int element_bytes = args.highway_type == HighwayType::f32 ? 4 : 2;
+  const int line_count = (F::kColumns * element_bytes + kLineBytes - 1) / kLineBytes + 1;
+  const int stream = tile.group / tiles.groups_per_stream;
+  if (stream >= args.shape.stream_count) return;
+  const int column = (tile.group - stream * tiles.groups_per_stream) * kGroupColumns;
+  for (int i = static_cast<int>(threadIdx.x) % kWarpgroupThreads; i < kWarpgroupRows * line_count;
+       i += kWarpgroupThreads) {
+    const std::int64_t token = tile.row + consumer * kWarpgroupRows + i / line_count;
+    const std::int64_t element =
+        (token * args.shape.stream_count + stream) * args.shape.hidden + column;
+    const int byte = i % line_count * kLineBytes;
+    if (token >= token_count ||
+        column * element_bytes + byte >= args.shape.hidden * element_bytes) {
+      continue;
+    }
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const std::byte*>(args.highway) +
+                                                  element * element_bytes + byte));
+  }
+}
+
+template <class F>
+__device__ void finish_tile(const ProjectArgs& args, const PleTiles& tiles,
+                            const float (&sums)[F::kRowTiles][F::kColumns / 2], Tile tile,
+                            int consumer, int token_count) {
+  const int first_row = F::kShareTile ? consumer * F::kRowTiles * kWarpgroupRows : 0;
+#pragma unroll
+  for (int m = 0; m < F::kRowTiles; ++m) {
+    const std::int64_t token = tile.row + first_row + m * kWarpgroupRows + accumulator_row();
+#pragma unroll
+    for (int g = 0; g < F::kGroups; ++g) {
+      if (tile.group + g >= args.group_end) break;
+      finish_group(args, tiles, &sums[m][g * kGroupColumns / 2], tile.group + g, token,
+                   token_count);
+    }
+  }
+}
+
+template <class F>
+__device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+                        const std::byte* stages, int consumer) {
+  wait_previous_kernel();
+  start_next_kernel();  // not before: the next kernel may then read what the gather wrote
+  const int token_count = args.counts->token_count;
+  const TileOrder<F> order(args, token_count);
+  const int clusters = static_cast<int>(gridDim.x) / F::kBlocks;
+  constexpr int kTurns = F::kShareTile ? 1 : kConsumers;
+  const int turn = F::kShareTile ? 0 : consumer;
+
+  float sums[F::kRowTiles][F::kColumns / 2];
+  StageCursor<F::kStages> at;
+  at.advance(turn * tiles.chunk_count);
+  std::uint32_t turn_parity = turn == 0 ? 1 : 0;  // the first turn is free
+  for (int index = static_cast<int>(blockIdx.x) / F::kBlocks + turn * clusters;
+       index < order.count(); index += kTurns * clusters) {
+    const Tile tile = order.tile(index);
+    if (!F::kShareTile) {
+      barrier_wait(&barriers.turn[consumer], turn_parity);
+      turn_parity ^= 1;
+    }
+    if (F::kShareTile) prefetch_highway<F>(args, tiles, tile, consumer, token_count);
+    multiply_tile<F>(sums, barriers, stages, consumer, tiles.chunk_count, at);
+    at.advance((kTurns - 1) * tiles.chunk_count);
+    finish_tile<F>(args, tiles, sums, tile, consumer, token_count);
+  }
+}
+
+#endif  // __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class F>
+__global__ __cluster_dims__(F::kBlocks)
+    __launch_bounds__(kThreads,
+                      1) void project_tiled_kernel(const __grid_constant__ ProjectArgs args) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ std::byte shared[];
+  __shared__ Barriers<F> barriers;
+  std::byte* stages = aligned_stages(shared);
+  const PleTiles tiles(args.shape);
+  if (threadIdx.x == 0) {
+    constexpr int kReaders = F::kBlocks * (F::kShareTile ? kConsumers : 1);
+    for (int stage = 0; stage < F::kStages; ++stage) {
+      barrier_init(&barriers.full[stage], 1);
+      barrier_init(&barriers.empty[stage], kReaders);
+    }
+    for (int consumer = 0; consumer < kConsumers; ++consumer) {
+      barrier_init(&barriers.turn[consumer], 1);
+    }
+    barrier_init_fence();
+  }
+  cluster_sync();
+  const int consumer = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
+  if (consumer == kConsumers) {
+    give_registers<kProducerRegisters>();
+    if (threadIdx.x == kConsumers * kWarpgroupThreads) produce(args, tiles, barriers, stages);
+  } else {
+    take_registers<kConsumerRegisters>();
+    consume(args, tiles, barriers, stages, consumer);
+  }
+  cluster_sync();  // the other blocks may still send to this one
+#endif
+}
+
+template <class F>
+Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
+  constexpr int kClusterRows = F::kRows * F::kBlocks;
+  const int group_tiles = (args.group_end - args.group_begin + F::kGroups - 1) / F::kGroups;
+  const int tiles = (args.token_capacity + kClusterRows - 1) / kClusterRows * group_tiles;
+  const int resident = args.multiprocessor_count / F::kBlocks;
+  PLE_CUDA_TRY(cudaFuncSetAttribute(project_tiled_kernel<F>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
+  const Launch shape{
+      .grid = dim3(static_cast<unsigned>(F::kBlocks * (tiles < resident ? tiles : resident))),
+      .block_threads = kThreads,
+      .shared_bytes = F::kSharedBytes,
+      .is_overlapped = is_overlapped};
+  PLE_CUDA_TRY(launch(project_tiled_kernel<F>, shape, stream, args));
+  return {};
+}
+
+// Some tokens: all tiles run at once, wide ones. Many: what fills the rounds of the grid best.
+using SomeTokens = Form<1, 3, true, 4, 2>;
+using ManyTokens = Form<2, 2, false, 6, 2>;
+constexpr int kMaxSomeTokens = 256;
+
+}  // namespace
+
+Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
+  if (args.token_capacity <= kMaxSomeTokens) {
+    return project_with<SomeTokens>(args, is_overlapped, stream);
+  }
+  return project_with<ManyTokens>(args, is_overlapped, stream);
+}
+
+}  // namespace ple::kernels

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "kernels/hopper.cuh"
+#include "kernels/ple_epilogue.cuh"
+
+// What the two products on Hopper share: a ring of stages in shared memory that one producer thread
+// fills by bulk copies and consumer warpgroups multiply.
+
+namespace ple::kernels {
+
+inline constexpr int kWarpgroupThreads = 128;
+inline constexpr int kWarpgroupRows = 64;  // of one wgmma
+inline constexpr int kTileAlignment = 1024;
+inline constexpr int kStepsPerChunk = kChunk / 16;
+
+// A place in the ring and the parity of its barriers' phase.
+template <int kStages>
+struct StageCursor {
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ void advance(int count) {
+    stage += count;
+    while (stage >= kStages) {
+      stage -= kStages;
+      parity ^= 1;
+    }
+  }
+};
+
+// full: the stage's copies have arrived; empty: its consumers have read it.
+template <int kStages>
+struct StageBarriers {
+  std::uint64_t full[kStages];
+  std::uint64_t empty[kStages];
+};
+
+__device__ inline std::byte* aligned_stages(std::byte* shared) {
+  return shared + (-shared_address(shared) & (kTileAlignment - 1));
+}
+
+// The token row of this lane's first accumulators in its warpgroup's tile.
+__device__ inline int accumulator_row() {
+  const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpThreads;
+  return warp * 16 + static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads;
+}
+
+// Where the embeddings of the tokens from row on stand in chunk 0, and how far it is to the next
+// chunk. A tile's rows lie in one block.
+struct EmbeddingRows {
+  const std::byte* from;
+  std::int64_t chunk_bytes;
+  __device__ EmbeddingRows(const ProjectArgs& args, const PleTiles& tiles, int row) {
+    const int block_rows = PleTiles::block_rows(args.token_capacity);
+    const int block = row / block_rows;
+    chunk_bytes = std::int64_t{block_rows} * kTileRowBytes;
+    from = reinterpret_cast<const std::byte*>(args.embeddings) +
+           block * tiles.chunk_count * chunk_bytes +
+           std::int64_t{row - block * block_rows} * kTileRowBytes;
+  }
+};
+
+}  // namespace ple::kernels

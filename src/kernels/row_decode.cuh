@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/row_view.hpp"
+#include "base/types.hpp"
+#include "kernels/device_math.cuh"
+
+// Decoding of table rows to bf16, with the bits of decode_row_cpu.
+
+namespace ple::kernels {
+
+// Where a slot's bytes are; null for kZeroSlot.
+__device__ inline const std::byte* slot_row(const RowView& rows, SlotId slot) {
+  if (slot == kZeroSlot) return nullptr;
+  if (slot < rows.arena_slot_count) return rows.arena + std::size_t{slot} * rows.slot_bytes;
+  return rows.staging + std::size_t{slot - rows.arena_slot_count} * rows.slot_bytes;
+}
+
+__device__ inline float e4m3_value(std::uint8_t code) {
+  const __half_raw half = __nv_cvt_fp8_to_halfraw(code, __NV_E4M3);
+  return __half2float(__half(half));
+}
+
+__device__ inline float e8m0_value(std::uint8_t code) {
+  if (code == 0) return __uint_as_float(0x00400000);  // 2^-127
+  if (code == 0xFF) return __uint_as_float(0x7FC00000);
+  return __uint_as_float(std::uint32_t{code} << 23);
+}
+
+__device__ inline float e2m1_value(std::uint32_t code) {
+  const std::uint32_t exponent = code >> 1 & 3;
+  const float mantissa = static_cast<float>(code & 1);
+  const float magnitude = exponent == 0
+                              ? mantissa * 0.5F
+                              : (1.0F + mantissa * 0.5F) * static_cast<float>(1 << (exponent - 1));
+  return (code & 8) != 0 ? -magnitude : magnitude;
+}
+
+// A row's f32 scale stands behind dim one-byte codes, at any alignment.
+__device__ inline float trailing_scale(const std::uint8_t* row, int dim) {
+  std::uint32_t bits = 0;
+  for (int byte = 0; byte < 4; ++byte) bits |= std::uint32_t{row[dim + byte]} << (8 * byte);
+  return __uint_as_float(bits);
+}
+
+// Element i of a row, in f32 before its rounding to bf16.
+__device__ inline float row_element(const RowEncoding& encoding, const std::byte* bytes, int i) {
+  constexpr int kE8m0BlockLength = 32;
+  constexpr int kNvfp4BlockLength = 16;
+  const auto* row = reinterpret_cast<const std::uint8_t*>(bytes);
+  const int dim = encoding.dim;
+  switch (encoding.format) {
+    case RowFormat::bf16:
+      return bf16_value(reinterpret_cast<const std::uint16_t*>(row)[i]);
+    case RowFormat::f16:
+      return __half2float(reinterpret_cast<const __half*>(row)[i]);
+    case RowFormat::f32:
+      return reinterpret_cast<const float*>(row)[i];
+    case RowFormat::fp8_e4m3:
+      return e4m3_value(row[i]) * round_bf16(encoding.scale);
+    case RowFormat::fp8_e4m3_row:
+      return e4m3_value(row[i]) * trailing_scale(row, dim);
+    case RowFormat::fp8_e4m3_e8m0:
+      return e4m3_value(row[i]) * e8m0_value(row[dim + i / kE8m0BlockLength]);
+    case RowFormat::int8_row:
+      return static_cast<float>(static_cast<std::int8_t>(row[i])) * trailing_scale(row, dim);
+    case RowFormat::nvfp4:
+      return e2m1_value(row[i / 2] >> (i % 2 * 4) & 0xF) *
+             e4m3_value(row[dim / 2 + i / kNvfp4BlockLength]) * encoding.scale;
+  }
+  return 0.0F;
+}
+
+// Elements i .. i + 7 of a row of a multiple of 8 elements, rounded to bf16.
+__device__ inline uint4 row_elements8(const RowEncoding& encoding, const std::byte* row, int i) {
+  if (encoding.format == RowFormat::bf16) {
+    return *reinterpret_cast<const uint4*>(row + 2 * i);
+  }
+  std::uint16_t out[8];
+  if (encoding.format == RowFormat::fp8_e4m3) {
+    const uint2 codes = *reinterpret_cast<const uint2*>(row + i);
+    const float scale = round_bf16(encoding.scale);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const std::uint32_t word = j < 4 ? codes.x : codes.y;
+      out[j] = bf16_bits(e4m3_value(static_cast<std::uint8_t>(word >> (j % 4 * 8))) * scale);
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) out[j] = bf16_bits(row_element(encoding, row, i + j));
+  }
+  return {out[0] | std::uint32_t{out[1]} << 16, out[2] | std::uint32_t{out[3]} << 16,
+          out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
+}
+
+}  // namespace ple::kernels

@@ -1,0 +1,228 @@
+#include "kernels/ple_layer_cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/cpu_layer.hpp"
+#include "kernels/cuda_layer.hpp"
+#include "support/ple_cases.hpp"
+#include "support/ple_oracle.hpp"
+#include "support/random.hpp"
+
+namespace ple::test {
+namespace {
+
+using kernels::HighwayType;
+using kernels::OutputMode;
+
+std::vector<PleSequence> make_sequences(const PleProblem& problem,
+                                        const std::vector<std::int32_t>& lengths,
+                                        std::uint64_t seed) {
+  std::vector<PleSequence> sequences;
+  for (const std::int32_t length : lengths) {
+    sequences.push_back(make_ple_sequence(problem, length, seed + sequences.size()));
+  }
+  return sequences;
+}
+
+double tolerance_of(Arithmetic arithmetic, HighwayType type) {
+  if (type == HighwayType::bf16) return 4e-3;  // one rounding of the output
+  return arithmetic == Arithmetic::float32 ? 5e-6 : arithmetic == Arithmetic::mixed ? 2e-3 : 1.5e-3;
+}
+
+// Cases of the shared list, and some as wide and as long as every form of the product needs.
+std::vector<PleCase> cuda_cases() {
+  std::vector<PleCase> cases = ple_cases();
+  const kernels::PleShape wide{.hidden = 160,
+                               .stream_count = 4,
+                               .column_count = 16,
+                               .tap_count = 4,
+                               .dilation = 3,
+                               .eps = 1e-6F};
+  const kernels::PleShape released{.hidden = 2560,
+                                   .stream_count = 4,
+                                   .column_count = 16,
+                                   .tap_count = 4,
+                                   .dilation = 3,
+                                   .eps = 1e-6F};
+  cases.push_back({"FewTokens", wide, RowFormat::bf16, 40, {1, 30, 2, 7}});
+  cases.push_back({"SomeTokens", wide, RowFormat::bf16, 40, {70, 1, 100, 3}});
+  cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
+  cases.push_back({"ManyLongTokens", wide, RowFormat::bf16, 8, {2305, 1, 70}});
+  cases.push_back({"Released", released, RowFormat::bf16, 160, {12, 1, 3}});
+  return cases;
+}
+
+class PleLayerCudaCases
+    : public testing::TestWithParam<std::tuple<PleCase, Arithmetic, HighwayType, bool>> {
+ protected:
+  void SetUp() override { skip_without_gpu(); }
+};
+
+TEST_P(PleLayerCudaCases, AgreeWithFloat64) {
+  const auto& [layer_case, arithmetic, highway_type, has_wgmma] = GetParam();
+  const std::uint64_t seed = Random().bits();
+  const PleProblem problem =
+      make_ple_problem(layer_case.shape, layer_case.format, layer_case.row_dim, seed);
+  if (const Status status = kernels::check_ple_shape_cuda(problem.shape); !status.is_ok()) {
+    EXPECT_EQ(status.code(), StatusCode::unsupported);
+    return;
+  }
+  const auto sequences = make_sequences(problem, layer_case.sequence_lengths, seed);
+  CudaLayer layer(problem, sequences,
+                  {.arithmetic = arithmetic, .highway_type = highway_type, .has_wgmma = has_wgmma});
+  layer.step_rest();
+  const PleOracle oracle(problem, arithmetic);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    if (sequences[i].token_count == 0) continue;
+    const auto expected = oracle.run(embeddings_of(problem, sequences[i]), sequences[i].highway);
+    EXPECT_LT(relative_error(layer.output(i), expected), tolerance_of(arithmetic, highway_type));
+  }
+}
+
+std::string name_of(
+    const testing::TestParamInfo<std::tuple<PleCase, Arithmetic, HighwayType, bool>>& info) {
+  const char* const names[] = {"Float32", "Mixed", "Reference"};
+  const auto& [layer_case, arithmetic, highway_type, has_wgmma] = info.param;
+  return layer_case.name + names[static_cast<int>(arithmetic)] +
+         (highway_type == HighwayType::f32 ? "F32" : "Bf16") + (has_wgmma ? "Wgmma" : "Mma");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PleLayerCudaCases,
+    testing::Combine(testing::ValuesIn(cuda_cases()),
+                     testing::Values(Arithmetic::float32, Arithmetic::mixed, Arithmetic::reference),
+                     testing::Values(HighwayType::f32, HighwayType::bf16), testing::Bool()),
+    name_of);
+
+class PleLayerCuda : public testing::TestWithParam<std::tuple<Arithmetic, bool>> {
+ protected:
+  static constexpr kernels::PleShape kShape{.hidden = 160,
+                                            .stream_count = 4,
+                                            .column_count = 4,
+                                            .tap_count = 4,
+                                            .dilation = 3,
+                                            .eps = 1e-6F};
+  void SetUp() override { skip_without_gpu(); }
+  Arithmetic arithmetic() const { return std::get<0>(GetParam()); }
+  CudaLayer::Options options() const {
+    return {.arithmetic = arithmetic(), .has_wgmma = std::get<1>(GetParam())};
+  }
+};
+
+TEST_P(PleLayerCuda, BitsOfATokenDoNotDependOnTheStepsAroundIt) {
+  Random random;
+  const PleProblem problem = make_ple_problem(kShape, RowFormat::bf16, 160, random.bits());
+  const auto sequences = make_sequences(problem, {700, 90, 33}, random.bits());
+  CudaLayer whole(problem, sequences, options());
+  whole.step_rest();
+  for (const std::int32_t capacity : {64, 200, 900}) {
+    // The sequences one by one in random pieces, through every form.
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const std::vector<PleSequence> alone{sequences[i]};
+      CudaLayer::Options piecewise = options();
+      piecewise.token_capacity = capacity;
+      CudaLayer layer(problem, alone, piecewise);
+      while (layer.state(0).position < sequences[i].token_count) {
+        const auto left =
+            static_cast<std::int32_t>(sequences[i].token_count - layer.state(0).position);
+        const auto most = std::min(left, capacity);
+        layer.step({{0, static_cast<std::int32_t>(random.between(1, most))}});
+      }
+      ASSERT_EQ(layer.output(0), whole.output(i)) << "sequence " << i << " capacity " << capacity;
+    }
+  }
+}
+
+TEST_P(PleLayerCuda, AStepCanBeRunAgain) {
+  Random random;
+  const PleProblem problem = make_ple_problem(kShape, RowFormat::bf16, 40, random.bits());
+  const auto sequences = make_sequences(problem, {30, 20}, random.bits());
+  CudaLayer layer(problem, sequences, options());
+  layer.step({{0, 12}, {1, 3}});
+  layer.step({{1, 4}, {0, 5}}, false);
+  const std::vector<float> first = layer.output(0);
+  layer.step({{1, 4}, {0, 5}}, false);
+  EXPECT_EQ(layer.output(0), first);
+}
+
+TEST_P(PleLayerCuda, RebuiltRingEntriesHaveTheBitsOfTheStep) {
+  Random random;
+  const PleProblem problem = make_ple_problem(kShape, RowFormat::bf16, 40, random.bits());
+  const auto sequences = make_sequences(problem, {9}, random.bits());
+  CudaLayer layer(problem, sequences, options());
+  layer.step_rest();
+  auto ring = to_host<std::byte>(layer.state(0).ring);
+
+  const std::int64_t value_bytes =
+      kernels::PleRing::value_bytes(problem.shape, arithmetic(), layer.ring_length());
+  const std::int32_t streams = problem.shape.stream_count;
+  std::vector<float> gamma;
+  for (std::int32_t entry = 0; entry < 9; ++entry) {
+    const auto* gates = reinterpret_cast<const float*>(ring.data() + value_bytes);
+    gamma.insert(gamma.end(), gates + entry * 2 * streams, gates + (entry * 2 + 1) * streams);
+  }
+  const DeviceBuffer gammas = to_device(gamma);
+  const DeviceBuffer rebuilt = to_device(std::vector<std::byte>(ring.size(), std::byte{0xFF}));
+  PinnedBuffer block =
+      PinnedBuffer::allocate(kernels::PleStepBlock::bytes(problem.shape, 9, 0)).value();
+  const kernels::PleStepView step = kernels::PleStepBlock::view(block.data(), problem.shape, 9, 0);
+  *step.counts = {9, 0, {}};
+  std::copy(sequences[0].slots.begin(), sequences[0].slots.end(), step.slots);
+  expect_ok(kernels::ple_rebuild_ring_cuda({.shape = problem.shape,
+                                            .arithmetic = arithmetic(),
+                                            .traits = layer.traits(),
+                                            .weights = layer.weights(),
+                                            .rows = layer.rows(),
+                                            .step = block.data(),
+                                            .gamma = gammas.as<float>(),
+                                            .ring = rebuilt.data(),
+                                            .scratch = layer.scratch(),
+                                            .ring_length = layer.ring_length(),
+                                            .entry_begin = 0,
+                                            .token_capacity = 9},
+                                           layer.stream().get()));
+  EXPECT_EQ(to_host<std::byte>(rebuilt), ring);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PleLayerCuda,
+                         testing::Combine(testing::Values(Arithmetic::float32, Arithmetic::mixed,
+                                                          Arithmetic::reference),
+                                          testing::Bool()));
+
+TEST(PlaceRowsCuda, PutsEveryRowIntoItsSlot) {
+  skip_without_gpu();
+  if (IsSkipped()) return;
+  Random random;
+  constexpr std::uint32_t kSlotBytes = 48;
+  constexpr std::size_t kRowCount = 700;
+  std::vector<std::byte> rows(kRowCount * kSlotBytes);
+  for (std::byte& byte : rows) byte = static_cast<std::byte>(random.bits());
+  std::vector<SlotId> slots(kRowCount);
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<SlotId>(2 * i);
+  std::shuffle(slots.begin(), slots.end(), random.engine());
+  const DeviceBuffer staged = to_device(rows);
+  const DeviceBuffer slot_list = to_device(slots);
+  const DeviceBuffer arena =
+      to_device(std::vector<std::byte>(2 * kRowCount * kSlotBytes, std::byte{0x5A}));
+  const CudaStream stream = CudaStream::create().value();
+  expect_ok(kernels::place_rows_cuda({.rows = staged.data(),
+                                      .slots = slot_list.as<SlotId>(),
+                                      .arena = arena.data(),
+                                      .row_count = kRowCount,
+                                      .slot_bytes = kSlotBytes},
+                                     stream.get()));
+  const auto placed = to_host<std::byte>(arena);
+  std::vector<std::byte> expected(placed.size(), std::byte{0x5A});
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(i * kSlotBytes), kSlotBytes,
+                expected.begin() + static_cast<std::ptrdiff_t>(slots[i]) * kSlotBytes);
+  }
+  EXPECT_EQ(placed, expected);
+}
+
+}  // namespace
+}  // namespace ple::test
