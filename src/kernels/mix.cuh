@@ -112,10 +112,10 @@ class MixLane {
     const Highways* highway = highway_at(token);
     return highway != nullptr ? *highway : Highways{};
   }
-  __device__ void store_output(std::int64_t token, const Highways& output) const {
-    if (!is_active_) return;
-    *reinterpret_cast<Highways*>(static_cast<typename M::Highway*>(args_.output) +
-                                 element_at(token)) = output;
+  __device__ Highways* output_at(std::int64_t token) const {
+    if (!is_active_) return nullptr;
+    return reinterpret_cast<Highways*>(static_cast<typename M::Highway*>(args_.output) +
+                                       element_at(token));
   }
 
   // A position of a span's ring, before (negative) its first token in this step; zero where the

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "device/cuda_check.hpp"
 #include "kernels/mix.cuh"
 
@@ -40,8 +42,12 @@ class Chain {
         lane_(args),
         asked_(asked + threadIdx.x),
         step_(args.shape.dilation),
+        end_(end),
+        slot_end_(kAhead * static_cast<int>(blockDim.x)),
+        output_(lane_.output_at(begin)),
+        output_stride_(output_ == nullptr ? 0 : lane_.output_at(begin + step_) - output_),
         token_(begin),
-        end_(end) {
+        ahead_(begin) {
     const LaneConv<M::kTaps> conv =
         load_conv<M::kTaps>(args.vectors.conv + lane_.weights_at() * M::kTaps);
 #pragma unroll
@@ -55,9 +61,8 @@ class Chain {
   }
 
   __device__ void run() {
-    ahead_ = token_;
-    for (int slot = 0; slot < kAhead; ++slot) ask();
-    look_at(token_);
+    for (int i = 0; i < kAhead; ++i) ask();
+    next_gate_ = lane_.stored_gate(token_);
     while (token_ < end_) round(std::make_integer_sequence<int, kPast>());
   }
 
@@ -74,41 +79,44 @@ class Chain {
   template <int kPhase>
   __device__ void advance() {
     if (token_ >= end_) return;
-    const int span_index = next_span_;
     const Gate gate = next_gate_;
-    const int token = token_;
-    token_ += step_;
-    if (token_ < end_) look_at(token_);
+    if (token_ + step_ < end_) next_gate_ = lane_.stored_gate(token_ + step_);
     asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
-    const Asked now = asked_[slot_ * blockDim.x];
+    const Asked now = asked_[slot_];
     ask();
-    slot_ = (slot_ + 1) % kAhead;
-    if (span_index != span_index_) {
-      span_index_ = span_index;
-      if (span_index >= 0) span_ = args_.step.spans[span_index];
-      is_continued_ = false;
+    if (token_ >= run_end_) enter_run<kPhase>();
+    if (span_index_ >= 0) {
+      mix<kPhase>(now, gate);
+      if (token_ >= ring_begin_) {
+        lane_.store_ring(span_, token_ - span_.token_begin, now.values, gate);
+      }
     }
-    if (span_index < 0) return;
-    const int index = token - span_.token_begin;
-    if (!is_continued_) load_window<kPhase>(index);
-    is_continued_ = true;
-    mix<kPhase>(token, now, gate);
-    lane_.store_ring(span_, index, now.values, gate);
+    token_ += step_;
+    output_ += output_stride_;
   }
 
-  __device__ void look_at(int token) {
-    next_span_ = args_.step.token_span[token];
-    next_gate_ = lane_.stored_gate(token);
+  // From here to run_end_ the tokens are of one span, or of none.
+  template <int kPhase>
+  __device__ void enter_run() {
+    span_index_ = args_.step.token_span[token_];
+    run_end_ = token_ + 1;
+    if (span_index_ < 0) return;
+    span_ = args_.step.spans[span_index_];
+    run_end_ = span_.token_begin + span_.token_count;
+    ring_begin_ = run_end_ - span_.write_count;
+    load_window<kPhase>(token_ - span_.token_begin);
   }
 
+  // Asks for the next token, into the place of the one just read.
   __device__ void ask() {
     if (ahead_ < end_) {
-      Asked* slot = asked_ + (ahead_slot_ * blockDim.x);
-      copy_ahead(&slot->highway, lane_.highway_at(ahead_));
-      copy_ahead(&slot->values, lane_.values_at(ahead_));
+      Asked* to = asked_ + slot_;
+      copy_ahead(&to->highway, lane_.highway_at(ahead_));
+      copy_ahead(&to->values, lane_.values_at(ahead_));
       ahead_ += step_;
-      ahead_slot_ = (ahead_slot_ + 1) % kAhead;
     }
+    slot_ += static_cast<int>(blockDim.x);
+    if (slot_ == slot_end_) slot_ = 0;
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 
@@ -133,7 +141,7 @@ class Chain {
   }
 
   template <int kPhase>
-  __device__ void mix(int token, const Asked& now, Gate gate) {
+  __device__ void mix(const Asked& now, Gate gate) {
     float out[kLaneChannels];
 #pragma unroll
     for (int i = 0; i < kLaneChannels; ++i) {
@@ -147,22 +155,24 @@ class Chain {
       out[i] = MixLane<M>::mixed(now.highway[i], now.values[i], gate, y);
       window_[kPhase][i] = input;
     }
-    lane_.store_output(token, Highways::of(out));
+    if (output_ != nullptr) *output_ = Highways::of(out);
   }
 
   const MixArgs& args_;
   const MixLane<M> lane_;
   Asked* const asked_;  // [kAhead, threads], this lane's
   const int step_;
-  int token_;
   const int end_;
+  const int slot_end_;
+  Highways* output_;  // of token_; null for a lane without channels
+  const std::int64_t output_stride_;
+  int token_;
+  int ahead_;  // the next token to ask for
   int slot_ = 0;
-  int ahead_ = 0;  // the next token to ask for
-  int ahead_slot_ = 0;
-  int next_span_ = -1;
   Gate next_gate_;
+  int run_end_ = 0;
+  int ring_begin_ = 0;
   int span_index_ = -1;
-  bool is_continued_ = false;
   PleSpan span_;
   float weights_[M::kTaps][kLaneChannels];
   float scale_[kLaneChannels];  // 1 + w_conv

@@ -62,7 +62,9 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
     }
     out[i] = lane.mixed(highway[i], values[kPast][i], gates[kPast], y);
   }
-  lane.store_output(token, MixLane<M>::Highways::of(out));
+  if (auto* output = lane.output_at(token); output != nullptr) {
+    *output = MixLane<M>::Highways::of(out);
+  }
   lane.store_ring(place.span, index, values[kPast], gates[kPast]);
   __syncwarp();
 }

@@ -85,6 +85,54 @@ PleWeightsCuda carve_weights(Carver& carver, const PleShape& shape) {
   return weights;
 }
 
+Status gather(const PleShape& shape, const RowView& rows, const PleStepView& step,
+              const Scratch& scratch, std::int32_t token_capacity, bool is_overlapped,
+              cudaStream_t stream) {
+  return gather_embeddings_cuda({.rows = rows,
+                                 .step = step,
+                                 .embeddings = scratch.embeddings,
+                                 .embed_dim = shape.embed_dim,
+                                 .column_count = shape.column_count,
+                                 .token_capacity = token_capacity},
+                                is_overlapped, stream);
+}
+
+// The whole product, without a highway.
+ProjectArgs project_args(const PleShape& shape, Arithmetic arithmetic,
+                         const PleWeightsCuda& weights, const PleStepView& step,
+                         const Scratch& scratch, std::int32_t token_capacity) {
+  ProjectArgs args;
+  args.shape = shape;
+  args.arithmetic = arithmetic;
+  args.counts = step.counts;
+  args.embeddings = scratch.embeddings;
+  args.projection = weights.projection;
+  args.gate_scale = weights.gate_scale;
+  args.values = scratch.values;
+  args.keys = scratch.keys;
+  args.sums = scratch.sums;
+  args.token_capacity = token_capacity;
+  args.group_end = PleTiles(shape).group_count;
+  return args;
+}
+
+Status gate(const PleLayerCudaArgs& args, const PleStepView& step, const Scratch& scratch,
+            cudaStream_t stream) {
+  const GateArgs gate{.shape = args.shape,
+                      .highway_type = args.highway_type,
+                      .counts = step.counts,
+                      .sums = scratch.sums,
+                      .keys = scratch.keys,
+                      .values = scratch.values,
+                      .highway = args.highway,
+                      .vectors = args.weights.vectors,
+                      .gates = scratch.gates,
+                      .token_capacity = args.token_capacity};
+  const bool is_overlapped = args.traits.has_overlapped_launch();
+  return args.arithmetic == Arithmetic::reference ? gate_reference_cuda(gate, is_overlapped, stream)
+                                                  : gate_cuda(gate, is_overlapped, stream);
+}
+
 Status project(const CudaTraits& traits, ProjectArgs& args, cudaStream_t stream) {
   args.multiprocessor_count = traits.multiprocessor_count;
   const bool is_overlapped = traits.has_overlapped_launch();
@@ -151,58 +199,27 @@ std::size_t ple_layer_scratch_bytes_cuda(const PleShape& shape, Arithmetic arith
 Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
   PLE_TRY(check_ple_shape_cuda(args.shape));
   if (args.token_capacity == 0) return {};
-  const PleTiles tiles(args.shape);
   const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
                         args.traits.has_wgmma());
+  const PleStepView step =
+      PleStepBlock::view(args.step, args.shape, args.token_capacity, args.span_capacity);
   const bool is_overlapped = args.traits.has_overlapped_launch();
   const bool is_reference = args.arithmetic == Arithmetic::reference;
-
-  const auto view = [&](std::byte* block) {
-    return PleStepBlock::view(block, args.shape, args.token_capacity, args.span_capacity);
-  };
-  const PleStepView step = view(args.step);
-  const bool is_pinned = args.pinned_step != nullptr;
-  PLE_TRY(gather_embeddings_cuda({.rows = args.rows,
-                                  .step = is_pinned ? view(args.pinned_step) : step,
-                                  .step_copy = is_pinned ? step : PleStepView{},
-                                  .embeddings = scratch.embeddings,
-                                  .embed_dim = args.shape.embed_dim,
-                                  .column_count = args.shape.column_count,
-                                  .token_capacity = args.token_capacity,
-                                  .span_capacity = args.span_capacity},
-                                 stream));
-
-  ProjectArgs product{.shape = args.shape,
-                      .arithmetic = args.arithmetic,
-                      .highway_type = args.highway_type,
-                      .counts = step.counts,
-                      .embeddings = scratch.embeddings,
-                      .projection = args.weights.projection,
-                      .gate_scale = args.weights.gate_scale,
-                      .highway = is_reference ? nullptr : args.highway,
-                      .values = scratch.values,
-                      .keys = scratch.keys,
-                      .sums = scratch.sums,
-                      .token_capacity = args.token_capacity,
-                      .group_begin = 0,
-                      .group_end = tiles.group_count};
-  PLE_TRY(project(args.traits, product, stream));
-
   const bool is_gate_fused = !is_reference && args.token_capacity <= kMaxFusedGateTokens;
-  if (!is_gate_fused) {
-    const GateArgs gate{.shape = args.shape,
-                        .highway_type = args.highway_type,
-                        .counts = step.counts,
-                        .sums = scratch.sums,
-                        .keys = scratch.keys,
-                        .values = scratch.values,
-                        .highway = args.highway,
-                        .vectors = args.weights.vectors,
-                        .gates = scratch.gates,
-                        .token_capacity = args.token_capacity};
-    PLE_TRY(is_reference ? gate_reference_cuda(gate, is_overlapped, stream)
-                         : gate_cuda(gate, is_overlapped, stream));
+
+  if (args.pinned_step != nullptr) {
+    PLE_TRY(copy_step_cuda(args.pinned_step, args.step,
+                           PleStepBlock::bytes(args.shape, args.token_capacity, args.span_capacity),
+                           stream));
   }
+  PLE_TRY(gather(args.shape, args.rows, step, scratch, args.token_capacity,
+                 is_overlapped && args.pinned_step != nullptr, stream));
+  ProjectArgs product =
+      project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
+  product.highway_type = args.highway_type;
+  product.highway = is_reference ? nullptr : args.highway;
+  PLE_TRY(project(args.traits, product, stream));
+  if (!is_gate_fused) PLE_TRY(gate(args, step, scratch, stream));
   const MixArgs mix{.shape = args.shape,
                     .arithmetic = args.arithmetic,
                     .highway_type = args.highway_type,
@@ -230,24 +247,10 @@ Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream
   const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
                         args.traits.has_wgmma());
   const PleStepView step = PleStepBlock::view(args.step, args.shape, args.token_capacity, 0);
-  PLE_TRY(gather_embeddings_cuda({.rows = args.rows,
-                                  .step = step,
-                                  .step_copy = {},
-                                  .embeddings = scratch.embeddings,
-                                  .embed_dim = args.shape.embed_dim,
-                                  .column_count = args.shape.column_count,
-                                  .token_capacity = args.token_capacity},
-                                 stream));
-  ProjectArgs product{.shape = args.shape,
-                      .arithmetic = args.arithmetic,
-                      .counts = step.counts,
-                      .embeddings = scratch.embeddings,
-                      .projection = args.weights.projection,
-                      .values = scratch.values,
-                      .sums = scratch.sums,
-                      .token_capacity = args.token_capacity,
-                      .group_begin = args.shape.stream_count * tiles.groups_per_stream,
-                      .group_end = tiles.group_count};
+  PLE_TRY(gather(args.shape, args.rows, step, scratch, args.token_capacity, false, stream));
+  ProjectArgs product =
+      project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
+  product.group_begin = args.shape.stream_count * tiles.groups_per_stream;
   PLE_TRY(project(args.traits, product, stream));
   return rebuild_entries_cuda({.shape = args.shape,
                                .arithmetic = args.arithmetic,

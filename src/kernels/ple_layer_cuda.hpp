@@ -77,13 +77,12 @@ struct PleLayerCudaArgs {
   OutputMode output_mode = OutputMode::update;
   CudaTraits traits;
   PleWeightsCuda weights;
-  RowView rows;                      // readable by the device
-  std::byte* step = nullptr;         // PleStepBlock in device memory
-  std::byte* pinned_step = nullptr;  // the block in pinned memory, which is then read instead and
-                                     // of which the kernels keep what they need in step; or null
-  const void* highway = nullptr;     // [token_capacity, stream_count, hidden], 16-byte aligned
-  void* output = nullptr;            // the same shape and type; may be the highway itself
-  std::byte* scratch = nullptr;      // ple_layer_scratch_bytes_cuda, 1024-byte aligned
+  RowView rows;                            // readable by the device
+  std::byte* step = nullptr;               // PleStepBlock in device memory
+  const std::byte* pinned_step = nullptr;  // where step is copied from first; null: nowhere
+  const void* highway = nullptr;  // [token_capacity, stream_count, hidden], 16-byte aligned
+  void* output = nullptr;         // the same shape and type; may be the highway itself
+  std::byte* scratch = nullptr;   // ple_layer_scratch_bytes_cuda, 1024-byte aligned
   std::int32_t ring_length = 0;
   std::int32_t token_capacity = 0;
   std::int32_t span_capacity = 0;

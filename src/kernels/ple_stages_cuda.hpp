@@ -10,18 +10,21 @@
 
 namespace ple::kernels {
 
+// Copies a step's block out of pinned memory, in whole vectors over the bus: of a small block the
+// last byte is there sooner than by the copy engine. bytes is a multiple of 16.
+Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes, cudaStream_t stream);
+
 struct GatherEmbeddingsArgs {
   RowView rows;
   PleStepView step;
-  PleStepView step_copy;  // where counts and spans are copied to; counts null: nowhere
   std::uint16_t* embeddings = nullptr;  // tiles, zero from embed_dim on
   std::int32_t embed_dim = 0;
   std::int32_t column_count = 0;
   std::int32_t token_capacity = 0;
-  std::int32_t span_capacity = 0;  // at most 160 spans a token
 };
 
-Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream);
+Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, bool is_overlapped,
+                              cudaStream_t stream);
 
 // Sums over a slice or a group of columns of one token.
 struct ColumnSums {
