@@ -32,20 +32,23 @@ class Chain {
   using Values = typename MixLane<M>::Values;
   using Highways = typename MixLane<M>::Highways;
 
-  struct Asked {
-    Highways highway;
-    Values values;
-  };
+  // Shared memory of a thread.
+  static constexpr int kSharedBytes = kAhead * static_cast<int>(sizeof(Highways) + sizeof(Values));
 
-  __device__ Chain(const MixArgs& args, Asked* asked, int begin, int end)
+  __device__ Chain(const MixArgs& args, std::byte* shared, int begin, int end)
       : args_(args),
         lane_(args),
-        asked_(asked + threadIdx.x),
+        highways_(reinterpret_cast<Highways*>(shared) + threadIdx.x),
+        values_(reinterpret_cast<Values*>(shared + kAhead * blockDim.x * sizeof(Highways)) +
+                threadIdx.x),
         step_(args.shape.dilation),
         end_(end),
         slot_end_(kAhead * static_cast<int>(blockDim.x)),
+        stride_(std::int64_t{step_} * args.shape.stream_count * args.shape.hidden / kLaneChannels),
+        value_stride_(std::int64_t{step_} * args.shape.hidden / kLaneChannels),
+        highway_(lane_.highway_at(begin)),
+        value_(lane_.values_at(begin)),
         output_(lane_.output_at(begin)),
-        output_stride_(output_ == nullptr ? 0 : lane_.output_at(begin + step_) - output_),
         token_(begin),
         ahead_(begin) {
     const LaneConv<M::kTaps> conv =
@@ -82,17 +85,18 @@ class Chain {
     const Gate gate = next_gate_;
     if (token_ + step_ < end_) next_gate_ = lane_.stored_gate(token_ + step_);
     asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
-    const Asked now = asked_[slot_];
+    const Highways highway = highways_[slot_];
+    const Values values = values_[slot_];
     ask();
     if (token_ >= run_end_) enter_run<kPhase>();
     if (span_index_ >= 0) {
-      mix<kPhase>(now, gate);
+      mix<kPhase>(highway, values, gate);
       if (token_ >= ring_begin_) {
-        lane_.store_ring(span_, token_ - span_.token_begin, now.values, gate);
+        lane_.store_ring(span_, token_ - span_.token_begin, values, gate);
       }
     }
     token_ += step_;
-    output_ += output_stride_;
+    if (output_ != nullptr) output_ += stride_;
   }
 
   // From here to run_end_ the tokens are of one span, or of none.
@@ -110,10 +114,11 @@ class Chain {
   // Asks for the next token, into the place of the one just read.
   __device__ void ask() {
     if (ahead_ < end_) {
-      Asked* to = asked_ + slot_;
-      copy_ahead(&to->highway, lane_.highway_at(ahead_));
-      copy_ahead(&to->values, lane_.values_at(ahead_));
+      copy_ahead(&highways_[slot_], highway_);
+      copy_ahead(&values_[slot_], value_);
       ahead_ += step_;
+      if (highway_ != nullptr) highway_ += stride_;
+      if (value_ != nullptr) value_ += value_stride_;
     }
     slot_ += static_cast<int>(blockDim.x);
     if (slot_ == slot_end_) slot_ = 0;
@@ -141,18 +146,18 @@ class Chain {
   }
 
   template <int kPhase>
-  __device__ void mix(const Asked& now, Gate gate) {
+  __device__ void mix(const Highways& highway, const Values& values, Gate gate) {
     float out[kLaneChannels];
 #pragma unroll
     for (int i = 0; i < kLaneChannels; ++i) {
-      const float input = MixLane<M>::input(now.values[i], gate, scale_[i]);
+      const float input = MixLane<M>::input(values[i], gate, scale_[i]);
       float y = 0.0F;
 #pragma unroll
       for (int tap = 0; tap < kPast; ++tap) {
         y = __fmaf_rn(weights_[tap][i], window_[(kPhase + tap) % kPast][i], y);
       }
       y = __fmaf_rn(weights_[kPast][i], input, y);
-      out[i] = MixLane<M>::mixed(now.highway[i], now.values[i], gate, y);
+      out[i] = MixLane<M>::mixed(highway[i], values[i], gate, y);
       window_[kPhase][i] = input;
     }
     if (output_ != nullptr) *output_ = Highways::of(out);
@@ -160,12 +165,16 @@ class Chain {
 
   const MixArgs& args_;
   const MixLane<M> lane_;
-  Asked* const asked_;  // [kAhead, threads], this lane's
+  Highways* const highways_;  // [kAhead, threads], this lane's
+  Values* const values_;      // [kAhead, threads], this lane's
   const int step_;
   const int end_;
   const int slot_end_;
-  Highways* output_;  // of token_; null for a lane without channels
-  const std::int64_t output_stride_;
+  const std::int64_t stride_;  // to the next token's vector of the highway
+  const std::int64_t value_stride_;
+  const Highways* highway_;  // of ahead_; null for a lane without channels
+  const Values* value_;
+  Highways* output_;  // of token_
   int token_;
   int ahead_;  // the next token to ask for
   int slot_ = 0;
@@ -190,7 +199,7 @@ __global__ __launch_bounds__(kMaxMixThreads,
   const int token_count = args.step.counts->token_count;
   const int end = min(token_count, begin + step * args.chain_tokens);
   if (begin >= end) return;
-  Chain<M>(args, reinterpret_cast<typename Chain<M>::Asked*>(shared), begin, end).run();
+  Chain<M>(args, shared, begin, end).run();
 }
 
 }  // namespace
@@ -201,7 +210,7 @@ Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t str
   const int chains = (args.token_capacity + block_tokens - 1) / block_tokens * args.shape.dilation;
   const int threads = args.shape.stream_count * kWarpThreads;
   return with_mode(args, [&]<class M>() -> Status {
-    const int shared_bytes = threads * kAhead * static_cast<int>(sizeof(typename Chain<M>::Asked));
+    const int shared_bytes = threads * Chain<M>::kSharedBytes;
     PLE_CUDA_TRY(cudaFuncSetAttribute(mix_chains_kernel<M>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const Launch shape{
