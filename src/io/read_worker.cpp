@@ -1,6 +1,7 @@
 #include "io/read_worker.hpp"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <cerrno>
 #include <system_error>
@@ -26,6 +27,10 @@ ReadWorker::~ReadWorker() { thread_.join(); }
 
 void ReadWorker::run() {
   ::pthread_setname_np(::pthread_self(), "ple-reader");
+  // The host program's signals are for its own threads.
+  sigset_t all_signals;
+  ::sigfillset(&all_signals);
+  ::pthread_sigmask(SIG_BLOCK, &all_signals, nullptr);
   Result<std::unique_ptr<ReadQueue>> queue = make_queue();
   if (!queue.is_ok()) {
     started_.set_value(queue.status());

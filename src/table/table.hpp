@@ -38,17 +38,18 @@ class Table final : public RowSource {
 
   // Whether every row is checked against a block checksum before it is served.
   bool checks_sums() const { return checks_sums_; }
-  const BlockReaderInfo& reader_info() const { return reader_->info(); }
+  const BlockReaderInfo& reader_info() const { return info_; }
   const BlockReaderMetrics& reader_metrics() const { return reader_->metrics(); }
 
  private:
   class Batch;
 
   Table() = default;
-  Status load_sums(const TableSpec& spec);
+  Status choose_blocks(std::uint32_t file_index, bool check_sums);
 
   RowEncoding encoding_;
   TableLayout layout_;
+  BlockReaderInfo info_;
   bool checks_sums_ = false;
   std::unique_ptr<BlockReader> reader_;  // last: its threads use the layout
 };

@@ -23,6 +23,7 @@ class RowDestinations {
 
   std::span<const RowRead> reads() const { return reads_; }
   std::string row(std::size_t index) const { return bytes_.substr(index * row_bytes_, row_bytes_); }
+  const std::string& bytes() const { return bytes_; }
   bool is_untouched() const { return bytes_.find_first_not_of(kUntouched) == std::string::npos; }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -55,6 +56,17 @@ class TableFiles {
   std::uint64_t offset(std::uint64_t row, std::uint32_t part = 0) const {
     const ShardExtent& shard = extent(row, part);
     return shard.offset + (row - shard.row_begin) * spec_.part_bytes[part];
+  }
+
+  // The number of a file among those that a table opens: in the order of the rows they hold.
+  std::uint32_t opened_index(std::uint32_t file_index) const {
+    std::vector<std::uint32_t> opened;
+    for (const ShardExtent& shard : spec_.shards) {
+      const bool is_new = std::find(opened.begin(), opened.end(), shard.file_index) == opened.end();
+      if (shard.row_count > 0 && is_new) opened.push_back(shard.file_index);
+    }
+    const auto found = std::find(opened.begin(), opened.end(), file_index);
+    return static_cast<std::uint32_t>(found - opened.begin());
   }
 
  private:

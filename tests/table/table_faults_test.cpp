@@ -97,9 +97,9 @@ TEST_P(TableFaultsTest, AnErrorOnOneBlockLosesTheRowsOnItAlone) {
   const RowId bad_row = 700;
   const std::uint32_t bad_file = files_.extent(bad_row).file_index;
   const std::uint64_t bad_byte = files_.offset(bad_row);
-  faults_.set_rule([=](const ReadOperation& read) {
-    const bool covers = read.file_index == bad_file && read.offset <= bad_byte &&
-                        bad_byte < read.offset + read.bytes;
+  faults_.set_rule([=, opened = files_.opened_index(bad_file)](const ReadOperation& read) {
+    const bool covers =
+        read.file_index == opened && read.offset <= bad_byte && bad_byte < read.offset + read.bytes;
     return covers ? Fault::fail(EIO) : Fault::none();
   });
   const Outcome outcome = read_all();
@@ -119,8 +119,8 @@ TEST_P(TableFaultsTest, AnErrorOnOneBlockLosesTheRowsOnItAlone) {
 
 TEST_P(TableFaultsTest, AnErrorOnAWholeFileLosesItsRowsAlone) {
   const std::uint32_t bad_file = files_.extent(700).file_index;
-  faults_.set_rule([=](const ReadOperation& read) {
-    return read.file_index == bad_file ? Fault::fail(EIO) : Fault::none();
+  faults_.set_rule([opened = files_.opened_index(bad_file)](const ReadOperation& read) {
+    return read.file_index == opened ? Fault::fail(EIO) : Fault::none();
   });
   const Outcome outcome = read_all();
   EXPECT_EQ(outcome.status.code(), StatusCode::io_error);
