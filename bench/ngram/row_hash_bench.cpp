@@ -89,8 +89,9 @@ int main(int argc, char** argv) {
              "ns/token", "constants us");
   for (const Model& model : kModels) {
     const Hash hash = model.make();
-    for (auto& token : tokens)
+    for (auto& token : tokens) {
       token = static_cast<ple::TokenId>(random() % static_cast<unsigned>(hash->vocab_size()));
+    }
     std::vector<ple::RowId> rows(kTokenCount * static_cast<std::size_t>(hash->column_count()));
     const double us = median_us(repeats, [&] { hash->row_ids({}, tokens, rows.data()); });
     const double constants_us = median_us(repeats, [&] { model.make(); });

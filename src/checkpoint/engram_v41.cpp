@@ -70,16 +70,19 @@ Result<ModelSpec> parse(const Json& json, const std::string& name) {
   parts.stream_count = static_cast<std::int32_t>(reader.integer("hc_mult", 1, kStreamMax));
   parts.eps = static_cast<float>(reader.number("rms_norm_eps"));
   const std::int64_t dim = reader.integer("engram_head_dim", 1, kDimMax);
-  if (dim % kScaleBlock != 0)
+  if (dim % kScaleBlock != 0) {
     reader.fail(fmt::format("'engram_head_dim' is {}, not a multiple of {}", dim, kScaleBlock));
+  }
   if ((parts.stream_count + 1) * std::int64_t{parts.hidden} % kScaleBlock != 0) {
     reader.fail(fmt::format("'hidden_size' is {}: {} rows of it are no multiple of {}",
                             parts.hidden, parts.stream_count + 1, kScaleBlock));
   }
-  if (reader.has("engram_rotation_config"))
+  if (reader.has("engram_rotation_config")) {
     reader.fail("'engram_rotation_config' is not supported");
-  if (!(parts.eps > 0.0F) || !std::isfinite(parts.eps))
+  }
+  if (!(parts.eps > 0.0F) || !std::isfinite(parts.eps)) {
     reader.fail(fmt::format("'rms_norm_eps' is {}", parts.eps));
+  }
   if (std::adjacent_find(hash.layers.begin(), hash.layers.end(), std::greater_equal<>()) !=
       hash.layers.end()) {
     reader.fail("'engram_layer_ids' are not ascending");
@@ -92,9 +95,10 @@ Result<ModelSpec> parse(const Json& json, const std::string& name) {
   ModelSpec model{.family = Family::engram_v41, .vocab_size = hash.vocab_size};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::int64_t embed_dim = layers[i]->column_count() * dim;
-    if (embed_dim > kDimMax)
+    if (embed_dim > kDimMax) {
       return error(StatusCode::unsupported, "config '{}': a token's rows have {} elements", name,
                    embed_dim);
+    }
     parts.embed_dim = static_cast<std::int32_t>(embed_dim);
     model.layers.push_back({.layer_index = static_cast<std::int32_t>(hash.layers[i]),
                             .hash = layers[i],

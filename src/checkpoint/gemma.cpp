@@ -40,16 +40,20 @@ Result<ModelSpec> parse(const Json& json, const std::string& name) {
     hash.vocab_size = std::min(hash.vocab_size, hash.row_count);
     hash.stand_in = static_cast<RowId>(reader.integer("pad_token_id", 0, kTokenMax, 0));
     for (const char* key : {"image_token_id", "audio_token_id", "video_token_id"}) {
-      if (top.has(key))
+      if (top.has(key)) {
         hash.placeholders.push_back(static_cast<TokenId>(top.integer(key, 0, kTokenMax)));
+      }
     }
   }
-  if (width == 0)
+  if (width == 0) {
     reader.fail(fmt::format("'{}' is 0: the model has no per-layer embeddings", kWidthKey));
-  if (width * layers > kDimMax)
+  }
+  if (width * layers > kDimMax) {
     reader.fail(fmt::format("rows of {} layers of {} elements are too long", layers, width));
-  if (!(parts.eps > 0.0F) || !std::isfinite(parts.eps))
+  }
+  if (!(parts.eps > 0.0F) || !std::isfinite(parts.eps)) {
     reader.fail(fmt::format("'rms_norm_eps' is {}", parts.eps));
+  }
   PLE_TRY(top.status());
   PLE_TRY(reader.status());
 

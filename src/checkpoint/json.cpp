@@ -59,8 +59,9 @@ Result<Json> parse_json_object(std::string_view text, const std::string& name) {
     problem = watch.problem().empty() ? exception.what() : watch.problem();
   }
   if (problem.empty() && !json.is_object()) problem = "the top level is not an object";
-  if (!problem.empty())
+  if (!problem.empty()) {
     return error(StatusCode::corrupt, "'{}' is not valid JSON: {}", name, problem);
+  }
   return json;
 }
 

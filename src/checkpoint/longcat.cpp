@@ -11,8 +11,6 @@
 namespace ple {
 namespace {
 
-constexpr std::int64_t kTableMax = 1024;
-
 // Each key has two names: the older models', and one with "oe".
 struct Keys {
   const char* ratio;
@@ -39,8 +37,8 @@ Result<ModelSpec> parse(const Json& json, const std::string& name) {
   LongcatHash::Config hash;
   hash.vocab_size = reader.integer("vocab_size", 1, kTokenMax);
   hash.size_ratio = reader.number(keys.ratio);
-  hash.ngram_size = reader.integer(keys.ngram_size, 2, 16);
-  hash.splits = reader.integer(keys.splits, 1, kTableMax);
+  hash.ngram_size = reader.integer(keys.ngram_size, 2, LongcatHash::kNgramMax);
+  hash.splits = reader.integer(keys.splits, 1, LongcatHash::kTableMax);
   const std::vector<std::int64_t> eos = reader.integers("eos_token_id", 0, kTokenMax);
   if (eos.empty()) reader.fail("'eos_token_id' is an empty list");
   const std::int64_t hidden = reader.integer("hidden_size", 1, kDimMax);

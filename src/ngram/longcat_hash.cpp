@@ -13,20 +13,19 @@
 namespace ple {
 namespace {
 
-constexpr std::int64_t kTableMax = 1024;
-
 Status check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value >= least && value <= most) return {};
   return error(StatusCode::invalid_argument, "{} is {}, outside [{}, {}]", name, value, least,
                most);
 }
 
-Status check_config(const LongcatHash::Config& config, std::int64_t ngram_max) {
+Status check_config(const LongcatHash::Config& config) {
   constexpr std::int64_t kMax32 = std::numeric_limits<std::int32_t>::max();
   PLE_TRY(check_range("the vocabulary size", config.vocab_size, 1, kMax32));
   PLE_TRY(check_range("the hash's vocabulary", config.base, 1, config.vocab_size));
-  PLE_TRY(check_range("the n-gram size", config.ngram_size, 2, ngram_max));
-  PLE_TRY(check_range("the number of tables of an order", config.splits, 1, kTableMax));
+  PLE_TRY(check_range("the n-gram size", config.ngram_size, 2, LongcatHash::kNgramMax));
+  PLE_TRY(
+      check_range("the number of tables of an order", config.splits, 1, LongcatHash::kTableMax));
   PLE_TRY(check_range("the EOS token", config.eos_token, 0, kMax32));
   if (config.size_ratio > 0.0 && config.size_ratio < 1e9) return {};
   return error(StatusCode::invalid_argument, "the vocabulary ratio is {}", config.size_ratio);
@@ -44,7 +43,7 @@ Result<std::uint32_t> table_size(const LongcatHash::Config& config, std::int64_t
 }  // namespace
 
 Result<std::shared_ptr<const LongcatHash>> LongcatHash::create(const Config& config) {
-  PLE_TRY(check_config(config, kNgramMax));
+  PLE_TRY(check_config(config));
   std::vector<Table> tables;
   std::vector<std::int64_t> powers;
   std::uint64_t rows = 0;

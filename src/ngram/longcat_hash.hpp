@@ -15,6 +15,9 @@ namespace ple {
 // counts as 0. The tables lie one behind the other: table i's rows begin where those before end.
 class LongcatHash final : public RowHash {
  public:
+  static constexpr std::int64_t kNgramMax = 16;
+  static constexpr std::int64_t kTableMax = 1024;
+
   struct Config {
     std::int64_t vocab_size = 0;  // legal ids
     std::int64_t base = 0;        // the vocabulary of the hash
@@ -37,8 +40,6 @@ class LongcatHash final : public RowHash {
   std::vector<std::int64_t> offsets() const;  // by table: its first row
 
  private:
-  static constexpr std::int32_t kNgramMax = 16;
-
   struct Table {
     FloorModulus modulus;
     RowId offset;
