@@ -41,6 +41,10 @@ class EngramHash final : public RowHash {
   void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                RowId* out) const override;
 
+  HashConstants constants() const override {
+    return {columns_.multipliers(), columns_.sizes(), columns_.offsets()};
+  }
+
   const XorColumns& columns() const { return columns_; }
 
  private:

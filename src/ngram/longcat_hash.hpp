@@ -36,6 +36,8 @@ class LongcatHash final : public RowHash {
   void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                RowId* out) const override;
 
+  HashConstants constants() const override { return {{}, moduli(), offsets()}; }
+
   std::vector<std::int64_t> moduli() const;   // by table
   std::vector<std::int64_t> offsets() const;  // by table: its first row
 
