@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 namespace pleiades::cli {
@@ -20,10 +20,23 @@ struct Products {
   std::int64_t value_columns;
 };
 
-// Microseconds of the two products in bf16 with f32 sums by the matrix library, in the fastest of
-// its layouts; none where the tool was built without it.
-std::optional<double> measure_products(const Products& products, std::int64_t token_count,
-                                       std::int32_t thread_count);
+// The two products in bf16 with f32 sums by a matrix library, in the fastest of its layouts.
+class MatrixProducts {
+ public:
+  // Tries the layouts; takes about a second.
+  MatrixProducts(const Products& products, std::int64_t token_count, std::int32_t thread_count);
+  ~MatrixProducts();
+  MatrixProducts(const MatrixProducts&) = delete;
+  MatrixProducts& operator=(const MatrixProducts&) = delete;
+
+  // False where the tool was built without a matrix library; then run does nothing.
+  bool is_there() const { return implementation_ != nullptr; }
+  void run();
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
 
 // "oneDNN 2.6.3", or empty.
 std::string matrix_library();

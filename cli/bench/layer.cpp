@@ -24,8 +24,9 @@ matrix products alone by a matrix library. The results are checked before they a
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSecondsPerCase = 2.0;
-constexpr std::size_t kRunsMax = 1000;
+// The layer and the products take turns, so that whatever else the machine does hits both.
+constexpr int kTurns = 12;
+constexpr double kTurnSeconds = 0.12;
 
 struct Arguments {
   std::vector<std::int32_t> tokens = {1, 8, 64, 512};
@@ -50,36 +51,72 @@ double microseconds_since(Clock::time_point started) {
   return std::chrono::duration<double, std::micro>(Clock::now() - started).count();
 }
 
-// Steps of `tokens` tokens of one sequence, which goes on from step to step.
-Measured time_steps(Engine& engine, const RandomLayer& layer, const Arguments& arguments,
-                    std::int32_t tokens) {
-  Sequence sequence(engine);
-  Step step(engine, {.tokens_max = tokens, .sequences_max = 1});
-  std::vector<std::byte> highway = layer.highway(arguments.element, 0, tokens);
-  ple_run_args args = PLE_RUN_ARGS_INIT;
-  args.element = arguments.element;
-  args.mode = PLE_OUTPUT_DELTA;  // in place, again and again: the values stay what they are
-  std::vector<std::byte> output(highway.size());
-  args.input = highway.data();
-  args.output = output.data();
-
-  std::vector<double> whole;
-  std::vector<double> runs;
-  const Clock::time_point started = Clock::now();
-  while (whole.size() < 5 ||
-         (whole.size() < kRunsMax && microseconds_since(started) < 1e6 * kSecondsPerCase)) {
-    const std::vector<std::int32_t> text =
-        layer.tokens(static_cast<std::int64_t>(whole.size()) * tokens, tokens);
-    const Clock::time_point begin = Clock::now();
-    step.stage(sequence, text);
-    step.wait();
-    const Clock::time_point run_begin = Clock::now();
-    step.run(RandomLayer::kLayer, args);
-    runs.push_back(microseconds_since(run_begin));
-    step.commit();
-    whole.push_back(microseconds_since(begin));
+// One sequence that goes on from step to step.
+class TimedSteps {
+ public:
+  TimedSteps(Engine& engine, const RandomLayer& layer, ple_element element, std::int32_t tokens)
+      : layer_(layer),
+        tokens_(tokens),
+        sequence_(engine),
+        step_(engine, {.tokens_max = tokens, .sequences_max = 1}),
+        input_(layer.highway(element, 0, tokens)),
+        output_(input_.size()) {
+    args_.element = element;
+    args_.input = input_.data();
+    args_.output = output_.data();
   }
-  return {tokens, median(whole), median(runs), std::nullopt};
+
+  void run() {
+    const std::vector<std::int32_t> text = layer_.tokens(sequence_.position(), tokens_);
+    const Clock::time_point begin = Clock::now();
+    step_.stage(sequence_, text);
+    step_.wait();
+    const Clock::time_point run_begin = Clock::now();
+    step_.run(RandomLayer::kLayer, args_);
+    run_us_.push_back(microseconds_since(run_begin));
+    step_.commit();
+    whole_us_.push_back(microseconds_since(begin));
+  }
+
+  double whole_us() { return median(whole_us_); }
+  double run_us() { return median(run_us_); }
+
+ private:
+  const RandomLayer& layer_;
+  std::int32_t tokens_;
+  Sequence sequence_;
+  Step step_;
+  std::vector<std::byte> input_, output_;
+  ple_run_args args_ = PLE_RUN_ARGS_INIT;
+  std::vector<double> whole_us_, run_us_;
+};
+
+// Calls run again and again for a turn.
+template <class Run>
+void take_turn(Run run) {
+  const Clock::time_point begin = Clock::now();
+  do {
+    run();
+  } while (microseconds_since(begin) < 1e6 * kTurnSeconds);
+}
+
+Measured measure_case(Engine& engine, const RandomLayer& layer, ple_element element,
+                      std::int32_t tokens) {
+  TimedSteps steps(engine, layer, element, tokens);
+  MatrixProducts products(layer.products(), tokens, engine.info().thread_count);
+  std::vector<double> products_us;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    take_turn([&] { steps.run(); });
+    if (!products.is_there()) continue;
+    take_turn([&] {
+      const Clock::time_point begin = Clock::now();
+      products.run();
+      products_us.push_back(microseconds_since(begin));
+    });
+  }
+  Measured measured{tokens, steps.whole_us(), steps.run_us(), std::nullopt};
+  if (products.is_there()) measured.products_us = median(products_us);
+  return measured;
 }
 
 // The output bits of `tokens` tokens in steps of `chunk`.
@@ -166,11 +203,11 @@ int bench_layer(const Arguments& arguments) {
   Engine engine = Engine::open(layer.model(), arguments.engine);
   check_results(engine, layer, arguments.element);
   const ple_engine_info info = engine.info();
-  const double read_bytes_per_s = measure_read_bandwidth(info.thread_count);
+  double read_bytes_per_s = measure_read_bandwidth(info.thread_count);
   std::vector<Measured> cases;
   for (const std::int32_t tokens : arguments.tokens) {
-    cases.push_back(time_steps(engine, layer, arguments, tokens));
-    cases.back().products_us = measure_products(layer.products(), tokens, info.thread_count);
+    cases.push_back(measure_case(engine, layer, arguments.element, tokens));
+    read_bytes_per_s = std::max(read_bytes_per_s, measure_read_bandwidth(info.thread_count));
   }
   if (arguments.json) {
     fmt::print("{}\n", to_json(cases, layer, read_bytes_per_s, info).dump());

@@ -2,9 +2,13 @@
 
 namespace pleiades::cli {
 
-std::optional<double> measure_products(const Products&, std::int64_t, std::int32_t) {
-  return std::nullopt;
-}
+struct MatrixProducts::Implementation {};
+
+MatrixProducts::MatrixProducts(const Products&, std::int64_t, std::int32_t) {}
+
+MatrixProducts::~MatrixProducts() = default;
+
+void MatrixProducts::run() {}
 
 std::string matrix_library() { return {}; }
 
