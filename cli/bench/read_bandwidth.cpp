@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
-#include <cstdlib>
+#include <cstddef>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -46,18 +45,23 @@ PLE_TARGET_CLONES std::uint64_t sum_words(const std::uint64_t* words, std::size_
   return total;
 }
 
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-
 // Words in huge pages, where the system has them, like the weights that the figure is held against.
-std::unique_ptr<std::uint64_t[], Free> make_words() {
-  void* const memory = std::aligned_alloc(kHugePageBytes, kThreadBytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  ::madvise(memory, kThreadBytes, MADV_HUGEPAGE);
-  std::memset(memory, 1, kThreadBytes);
-  return std::unique_ptr<std::uint64_t[], Free>(static_cast<std::uint64_t*>(memory));
-}
+class Words {
+ public:
+  Words() : memory_(std::make_unique_for_overwrite<std::byte[]>(kThreadBytes + kHugePageBytes)) {
+    void* begin = memory_.get();
+    std::size_t space = kThreadBytes + kHugePageBytes;
+    std::align(kHugePageBytes, kThreadBytes, begin, space);
+    ::madvise(begin, kThreadBytes, MADV_HUGEPAGE);
+    std::memset(begin, 1, kThreadBytes);
+    begin_ = static_cast<const std::uint64_t*>(begin);
+  }
+  const std::uint64_t* begin() const { return begin_; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  const std::uint64_t* begin_;
+};
 
 }  // namespace
 
@@ -73,10 +77,10 @@ double measure_read_bandwidth(std::int32_t thread_count) {
     pass_seconds[pass++] = std::chrono::duration<double>(Clock::now() - pass_begin).count();
   });
   const auto work = [&](std::size_t thread_index) {
-    const auto words = make_words();
+    const Words words;
     for (int i = 0; i < kPasses; ++i) {
       begin.arrive_and_wait();
-      sums[thread_index] += sum_words(words.get(), kThreadBytes / sizeof(std::uint64_t));
+      sums[thread_index] += sum_words(words.begin(), kThreadBytes / sizeof(std::uint64_t));
       end.arrive_and_wait();
     }
   };
