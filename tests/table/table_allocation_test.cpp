@@ -1,30 +1,15 @@
 // A step's reads allocate nothing once its batch is warm. Alone in its program, because operator
 // new is replaced.
 
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "support/allocation_count.hpp"
 #include "support/random.hpp"
 #include "support/row_reading.hpp"
 #include "support/table_files.hpp"
 #include "table/table.hpp"
-
-namespace {
-std::atomic<std::uint64_t> allocation_count{0};
-}
-
-void* operator new(std::size_t bytes) {
-  allocation_count.fetch_add(1);
-  void* data = std::malloc(bytes);
-  if (data == nullptr) throw std::bad_alloc();
-  return data;
-}
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 
 namespace ple {
 namespace {
@@ -45,11 +30,11 @@ TEST_P(TableAllocationTest, AWarmBatchAllocatesNothing) {
   const auto batch = table.value()->make_batch();
   std::uint64_t before = 0;
   for (int turn = 0; turn < 20; ++turn) {
-    if (turn == 10) before = allocation_count.load();
+    if (turn == 10) before = test::allocation_count();
     ASSERT_TRUE(table.value()->submit(destinations.reads(), batch).is_ok());
     ASSERT_TRUE(batch->wait(std::chrono::minutes(5)).is_ok());
   }
-  EXPECT_EQ(allocation_count.load() - before, 0U);
+  EXPECT_EQ(test::allocation_count() - before, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, TableAllocationTest,
