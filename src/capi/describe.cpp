@@ -36,6 +36,7 @@ std::uint32_t file_index_of(const char* path, std::vector<ModelFile>& files) {
 Status describe_table(const ple_layer_desc& desc, std::int32_t embed_dim, ModelSpec& model,
                       LayerSpec& layer) {
   TableSpec& table = layer.table;
+  PLE_TRY(capi::check_enum(desc.row_format, PLE_ROW_NVFP4, "row_format"));
   if (desc.row_format != PLE_ROW_BF16 && desc.row_format != PLE_ROW_FP8_E4M3) {
     return error(StatusCode::unsupported, "layer {}: row_format {} of a described model",
                  desc.layer_index, static_cast<int>(desc.row_format));

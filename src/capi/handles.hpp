@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -70,14 +71,15 @@ inline Status check_pointer(const void* pointer, const char* name) {
   return {};
 }
 
-// An enumerator of the caller's, which may hold any number.
+// An enumerator of the caller's may hold any number, and reading such a one as the enumeration it
+// is not would be undefined: its bytes are read.
 template <class Enum>
-Status check_enum(Enum value, Enum last, const char* name) {
-  if (static_cast<int>(value) < 0 || value > last) {
-    return error(StatusCode::invalid_argument, "{}: no such value: {}", name,
-                 static_cast<int>(value));
-  }
-  return {};
+Status check_enum(const Enum& value, Enum last, const char* name) {
+  std::int32_t number = 0;
+  static_assert(sizeof(Enum) == sizeof(number));
+  std::memcpy(&number, &value, sizeof(number));
+  if (number >= 0 && number <= static_cast<std::int32_t>(last)) return {};
+  return error(StatusCode::invalid_argument, "{}: no such value: {}", name, number);
 }
 
 // Copies bytes out in the two-call manner of pleiades.h.
