@@ -102,7 +102,10 @@ std::string stream_tokens(Engine& engine, const ple_layer_info& layer, const Arg
     }
   };
   callbacks.step_done = [&](const LayerStream::Record& record) {
-    report.steps.push_back(record);
+    const bool counted = arguments.with_steps;
+    report.steps.push_back({.times = record,
+                            .metrics = counted ? engine.metrics() : ple_metrics{},
+                            .rss_bytes = counted ? rss_bytes() : 0});
     bar.update(static_cast<std::uint64_t>(record.position + record.token_count), tokens.size());
   };
   LayerStream(engine, layer, arguments.stream).run(sequences, callbacks);
@@ -167,7 +170,7 @@ Action make_run(Options& options) {
   options.engine(arguments->engine);
   options.text("--metrics", arguments->metrics_file, "FILE",
                "Write the counters as a Prometheus page");
-  options.flag("--steps", arguments->with_steps, "Add every step's times to the JSON");
+  options.flag("--steps", arguments->with_steps, "Add every step to the JSON: times, hits, memory");
   options.json(arguments->json);
   return [arguments] { return run(*arguments); };
 }

@@ -31,9 +31,10 @@ struct Summary {
 
 Summary summarise(const RunReport& report) {
   Summary summary;
-  for (const LayerStream::Record& step : report.steps) {
-    summary.all.add(step, report.sequence_count);
-    (step.is_decode ? summary.decode : summary.prefill).add(step, report.sequence_count);
+  for (const RunReport::Step& step : report.steps) {
+    summary.all.add(step.times, report.sequence_count);
+    (step.times.is_decode ? summary.decode : summary.prefill)
+        .add(step.times, report.sequence_count);
   }
   return summary;
 }
@@ -48,22 +49,39 @@ nlohmann::ordered_json totals_json(const Totals& totals) {
           {"tokens_per_s", totals.tokens_per_s()}};
 }
 
-nlohmann::ordered_json steps_json(const std::vector<LayerStream::Record>& steps) {
+nlohmann::ordered_json steps_json(const std::vector<RunReport::Step>& steps) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const LayerStream::Record& step : steps) {
-    list.push_back({{"position", step.position},
-                    {"tokens", step.token_count},
-                    {"phase", step.is_decode ? "decode" : "prefill"},
-                    {"stage_us", step.stage_us},
-                    {"wait_us", step.wait_us},
-                    {"run_us", step.run_us},
-                    {"commit_us", step.commit_us}});
+  for (const auto& [times, metrics, rss_bytes] : steps) {
+    list.push_back({{"position", times.position},
+                    {"tokens", times.token_count},
+                    {"phase", times.is_decode ? "decode" : "prefill"},
+                    {"stage_us", times.stage_us},
+                    {"wait_us", times.wait_us},
+                    {"run_us", times.run_us},
+                    {"commit_us", times.commit_us},
+                    {"rows_distinct", metrics.rows_distinct},
+                    {"rows_hit", metrics.rows_hit},
+                    {"read_p50_us", metrics.read.p50_us},
+                    {"read_p99_us", metrics.read.p99_us},
+                    {"rss_bytes", rss_bytes}});
   }
   return list;
 }
 
 double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// A line of the process's status, given there in kilobytes.
+std::uint64_t status_bytes(std::string_view line) {
+  std::ifstream status("/proc/self/status");
+  std::string key;
+  std::uint64_t kilobytes = 0;
+  while (status >> key) {
+    if (key == line && status >> kilobytes) return kilobytes * 1024;
+    status.ignore(4096, '\n');
+  }
+  return 0;
 }
 
 std::string milliseconds(double us) { return fmt::format("{:.3g} ms", us * 1e-3); }
@@ -137,15 +155,7 @@ void RunReport::print_text() const {
   fmt::print("  output   digest {}\n", output_digest);
 }
 
-std::uint64_t peak_rss_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string key;
-  std::uint64_t kilobytes = 0;
-  while (status >> key) {
-    if (key == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
-    status.ignore(4096, '\n');
-  }
-  return 0;
-}
+std::uint64_t rss_bytes() { return status_bytes("VmRSS:"); }
+std::uint64_t peak_rss_bytes() { return status_bytes("VmHWM:"); }
 
 }  // namespace pleiades::cli

@@ -12,10 +12,17 @@ namespace pleiades::cli {
 // What `run` found out. Times are those of the library's calls: making the highway and hashing the
 // output are not part of them.
 struct RunReport {
+  // One step, and how things stood after it (the counters only where they were asked for).
+  struct Step {
+    LayerStream::Record times;
+    ple_metrics metrics;
+    std::uint64_t rss_bytes;
+  };
+
   std::string path;
   ple_layer_info layer;
   std::int64_t sequence_count = 1;
-  std::vector<LayerStream::Record> steps;
+  std::vector<Step> steps;
   ple_engine_info engine;
   ple_metrics metrics;
   std::string output_digest;
@@ -25,7 +32,8 @@ struct RunReport {
   void print_text() const;
 };
 
-// The most memory this process ever held.
+// The memory of this process: now, and the most it ever held.
+std::uint64_t rss_bytes();
 std::uint64_t peak_rss_bytes();
 
 }  // namespace pleiades::cli

@@ -91,7 +91,8 @@ def test_left_padding(ours: Any, reference: Any, ids: Any, options: dict[str, An
 def test_a_cache_is_used_again_and_copied(ours: Any, reference: Any, ids: Any) -> None:
     outputs = []
     for model in (ours, reference):
-        prefix = model(input_ids=ids[:, :20], use_cache=True).past_key_values
+        with torch.no_grad():
+            prefix = model(input_ids=ids[:, :20], use_cache=True).past_key_values
         copies = [copy.deepcopy(prefix), prefix]
         texts = [ids[:, :24], torch.cat([ids[:, :20], ids[:, 30:34]], 1)]
         outputs.append(
@@ -194,4 +195,4 @@ def test_the_first_line_says_how_much_is_cached(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.INFO, logger="pleiades"):
         pleiades.hf.from_pretrained(TINY, cache_bytes=100_000)
     assert "GB of n-gram tables" in caplog.records[0].getMessage()
-    assert "(18.4 %) on cpu" in caplog.records[0].getMessage()
+    assert "(18.3 %) on cpu" in caplog.records[0].getMessage()

@@ -20,6 +20,11 @@ class Tables:
         self._pool = StepPool(engine)
         self._thread = threading.local()  # the flight of a forward without a cache
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tables":
+        raise pleiades.Unsupported(
+            "a model with its tables on disk cannot be copied: open it once more by from_pretrained"
+        )
+
     def begin(self, input_ids: torch.Tensor, cache: Any, mask: torch.Tensor | None) -> Flight:
         """Stage the batch; its rows are read while the layers before the first memory compute."""
         state = CacheState(self.engine)
@@ -82,11 +87,6 @@ class PleLayer(nn.Module):
     def bind(self, tables: Tables) -> None:
         """Use this engine."""
         self._tables = tables
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "PleLayer":
-        raise pleiades.Unsupported(
-            "a model with its tables on disk cannot be copied: open it once more by from_pretrained"
-        )
 
     @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
     def forward(

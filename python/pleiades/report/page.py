@@ -1,0 +1,158 @@
+"""The page of a run."""
+
+import math
+from html import escape
+from importlib import resources
+
+import pleiades
+from pleiades.report.chart import (
+    Chart,
+    Format,
+    bytes_text,
+    count_text,
+    share_text,
+    time_text,
+)
+from pleiades.report.run import PHASES, Bucket, Run
+
+PHASE_NAMES = {"stage_us": "staging", "wait_us": "waiting", "run_us": "computing"}
+
+
+def render(run: Run, name: str) -> str:
+    """A complete HTML document without references to anything outside it."""
+    style = resources.files("pleiades.report").joinpath("page.css").read_text()
+    title = escape(f"Pleiades: {name}")
+    charts = [_hits(run), _reads(run), _steps(run, "prefill"), _steps(run, "decode"), _memory(run)]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header><h1>{escape(_headline(run))}</h1><p>{escape(_setting(run))}</p></header>
+<section class="tiles">{"".join(_tiles(run))}</section>
+<section class="charts">{"".join(chart for chart in charts if chart)}</section>
+<footer>{title}, drawn by version {escape(pleiades.__version__)} · output digest
+<code>{escape(str(run.json["output_digest"]))}</code></footer>
+</body>
+</html>
+"""
+
+
+def _headline(run: Run) -> str:
+    share = run.number("rows_hit") / max(run.number("rows_distinct"), 1)
+    return (
+        f"{count_text(run.number('tokens'))} tokens at {count_text(run.number('tokens_per_s'))} "
+        f"tokens/s; {share_text(share)} of the rows were in memory"
+    )
+
+
+def _setting(run: Run) -> str:
+    json = run.json
+    past = ", past the page cache" if json["direct_io"] else ""
+    return (
+        f"Layer {json['layer']} on {json['device']}, {json['threads']} threads, "
+        f"{json['arithmetic']}; {json['arena']} arena of {bytes_text(json['arena_bytes'])}; "
+        f"reads by {json['io']}{past}; {run.sequence_count} sequences."
+    )
+
+
+def _tiles(run: Run) -> list[str]:
+    json = run.json
+    tiles = [
+        ("prefill", f"{count_text(json['prefill']['tokens_per_s'])}/s", "tokens"),
+        ("decode", f"{count_text(json['decode']['tokens_per_s'])}/s", "tokens"),
+        ("waiting for rows", share_text(json["wait_share"]), "of the time"),
+        ("one disk read", time_text(json["read_us"]["p50"]), f"p99 {time_text(json['read_us']['p99'])}"),
+        ("read from disk", bytes_text(json["disk_bytes"]), f"{count_text(json['disk_reads'])} reads"),
+        ("memory", bytes_text(json["peak_rss_bytes"]), "at most"),
+    ]
+    return [
+        f"<div><h2>{escape(head)}</h2><b>{escape(value)}</b><span>{escape(unit)}</span></div>"
+        for head, value, unit in tiles
+    ]
+
+
+def _figure(title: str, text: str, svg: str, legend: dict[str, str] | None = None) -> str:
+    keys = "".join(
+        f'<span><i class="{name}"></i>{escape(meaning)}</span>'
+        for name, meaning in (legend or {}).items()
+    )
+    return (
+        f"<figure><figcaption><h2>{escape(title)}</h2><p>{escape(text)}</p>"
+        f'<div class="legend">{keys}</div></figcaption>{svg}</figure>'
+    )
+
+
+def _extent(buckets: list[Bucket]) -> tuple[float, float]:
+    return buckets[0].first_token, buckets[-1].last_token
+
+
+def _tokens(bucket: Bucket) -> str:
+    return f"tokens {bucket.first_token:,} to {bucket.last_token:,}"
+
+
+def _hits(run: Run) -> str:
+    buckets = run.buckets()
+    chart = Chart(_extent(buckets), (0, 1), share_text)
+    for bucket in buckets:
+        tip = f"{_tokens(bucket)}: {share_text(bucket.hit_share)}"
+        chart.bar(bucket.first_token, bucket.last_token, 0, bucket.hit_share, "hit", tip)
+    overall = run.number("rows_hit") / max(run.number("rows_distinct"), 1)
+    chart.level(overall, f"{share_text(overall)} over all")
+    text = "Share of the rows of a step that were in memory when it was staged, along the text."
+    return _figure("Hits", text, chart.svg("hit share along the text"))
+
+
+def _reads(run: Run) -> str:
+    buckets = [bucket for bucket in run.buckets() if bucket.read_p50_us > 0]
+    if not buckets:
+        return ""
+    low = min(bucket.read_p50_us for bucket in buckets)
+    high = max(bucket.read_p99_us for bucket in buckets)
+    bounds = (10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high * 1.001)))
+    chart = Chart(_extent(buckets), bounds, time_text, log_y=True)
+    xs = [bucket.last_token for bucket in buckets]
+    chart.line(xs, [bucket.read_p50_us for bucket in buckets], "median")
+    chart.line(xs, [bucket.read_p99_us for bucket in buckets], "tail")
+    text = "How long one disk read took, over all reads so far."
+    legend = {"median": "half are faster", "tail": "99 % are faster"}
+    return _figure("Read latency", text, chart.svg("read latency along the text"), legend)
+
+
+def _steps(run: Run, phase: str) -> str:
+    buckets = run.buckets(lambda step: step["phase"] == phase)
+    if not buckets:
+        return ""
+    top = max(sum(bucket.mean_us.values()) for bucket in buckets)
+    chart = Chart(_extent(buckets), (0, top * 1.05), time_text)
+    for bucket in buckets:
+        low = 0.0
+        for part in PHASES:
+            high = low + bucket.mean_us[part]
+            tip = f"{_tokens(bucket)}: {PHASE_NAMES[part]} {time_text(bucket.mean_us[part])}"
+            chart.bar(bucket.first_token, bucket.last_token, low, high, PHASE_NAMES[part], tip)
+            low = high
+    tokens = max(int(step["tokens"]) for step in run.phase(phase)) * run.sequence_count
+    count = len(run.phase(phase))
+    text = f"{count:,} steps of up to {tokens:,} tokens: where the time of a step went, on average."
+    legend = {name: name for name in PHASE_NAMES.values()}
+    return _figure(f"Time of a {phase} step", text, chart.svg(f"time of {phase} steps"), legend)
+
+
+def _memory(run: Run) -> str:
+    buckets = run.buckets()
+    format_bytes: Format = bytes_text
+    arena = run.number("arena_bytes")
+    top = max(max(bucket.rss_bytes for bucket in buckets), arena) * 1.1
+    chart = Chart(_extent(buckets), (0, top), format_bytes)
+    xs = [bucket.last_token for bucket in buckets]
+    chart.line(xs, [bucket.rss_bytes for bucket in buckets], "memory", area=True)
+    chart.level(arena, f"arena {bytes_text(arena)}")
+    text = "Memory of the process; the arena of rows is the part that was asked for."
+    return _figure("Memory", text, chart.svg("memory along the text"))
