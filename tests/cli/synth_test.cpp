@@ -82,6 +82,17 @@ TEST(Synth, TheBytesDoNotDependOnTheNumberOfThreads) {
             text_of(directory.path("3/model.safetensors")));
 }
 
+TEST(Synth, OtherFamiliesOpenAndVerify) {
+  const TempDirectory directory;
+  for (const char* preset : {"engram-demo", "gemma-e2b"}) {
+    const std::string checkpoint = directory.path(preset);
+    tool_json({"synth", checkpoint, "--preset", preset, "--rows-base", "300"});
+    EXPECT_EQ(tool_json({"verify", checkpoint})["rows_not_finite"], 0);
+    expect_refused({"synth", directory.path("c"), "--preset", preset, "--shards", "2"},
+                   {"--shards", preset});
+  }
+}
+
 TEST(Synth, RefusesToWriteOverAnything) {
   const TempDirectory directory;
   const std::string checkpoint = directory.path("c");
