@@ -22,7 +22,14 @@ def render(run: Run, name: str) -> str:
     """A complete HTML document without references to anything outside it."""
     style = resources.files("pleiades.report").joinpath("page.css").read_text()
     title = escape(f"Pleiades: {name}")
-    charts = [_hits(run), _reads(run), _steps(run, "prefill"), _steps(run, "decode"), _memory(run)]
+    charts = [
+        _hits(run),
+        _reads(run),
+        _steps(run, "prefill"),
+        _steps(run, "decode"),
+        _spread(run),
+        _memory(run),
+    ]
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -58,7 +65,8 @@ def _setting(run: Run) -> str:
     return (
         f"Layer {json['layer']} on {json['device']}, {json['threads']} threads, "
         f"{json['arithmetic']}; {json['arena']} arena of {bytes_text(json['arena_bytes'])}; "
-        f"reads by {json['io']}{past}; {run.sequence_count} sequences."
+        f"reads by {json['io']}{past}; {run.sequence_count} sequence"
+        f"{'s' if run.sequence_count > 1 else ''}."
     )
 
 
@@ -98,7 +106,7 @@ def _tokens(bucket: Bucket) -> str:
 
 
 def _hits(run: Run) -> str:
-    buckets = run.buckets()
+    buckets = run.stretches()
     chart = Chart(_extent(buckets), (0, 1), share_text)
     for bucket in buckets:
         tip = f"{_tokens(bucket)}: {share_text(bucket.hit_share)}"
@@ -110,7 +118,7 @@ def _hits(run: Run) -> str:
 
 
 def _reads(run: Run) -> str:
-    buckets = [bucket for bucket in run.buckets() if bucket.read_p50_us > 0]
+    buckets = [bucket for bucket in run.stretches() if bucket.read_p50_us > 0]
     if not buckets:
         return ""
     low = min(bucket.read_p50_us for bucket in buckets)
@@ -126,7 +134,7 @@ def _reads(run: Run) -> str:
 
 
 def _steps(run: Run, phase: str) -> str:
-    buckets = run.buckets(lambda step: step["phase"] == phase)
+    buckets = run.buckets(phase)
     if not buckets:
         return ""
     top = max(sum(bucket.mean_us.values()) for bucket in buckets)
@@ -145,8 +153,33 @@ def _steps(run: Run, phase: str) -> str:
     return _figure(f"Time of a {phase} step", text, chart.svg(f"time of {phase} steps"), legend)
 
 
+def _spread(run: Run) -> str:
+    # Equal widths of the time's logarithm, ten a decade.
+    counts: dict[str, dict[int, int]] = {"prefill": {}, "decode": {}}
+    for step in run.steps:
+        us = max(sum(step[part] for part in PHASES), 0.1)
+        place = math.floor(10 * math.log10(us))
+        of_phase = counts[step["phase"]]
+        of_phase[place] = of_phase.get(place, 0) + 1
+    places = [place for of_phase in counts.values() for place in of_phase]
+    first, last = 10 * (min(places) // 10), 10 * (max(places) // 10 + 1)
+    top = max(n / sum(of_phase.values()) for of_phase in counts.values() for n in of_phase.values())
+    chart = Chart(
+        (first, last), (0, top * 1.05), share_text, lambda place: time_text(10 ** (place / 10))
+    )
+    for offset, (phase, of_phase) in enumerate(counts.items()):
+        for place, count in sorted(of_phase.items()):
+            share = count / sum(of_phase.values())
+            tip = f"{share_text(share)} of {phase} steps take about {time_text(10 ** (place / 10))}"
+            left = place + offset / 2
+            chart.bar(left, left + 0.5, 0, share, phase, tip)
+    text = "How often a step took how long; every phase by itself adds up to 100 %."
+    svg = chart.svg("distribution of step times")
+    return _figure("Spread of step times", text, svg, {"prefill": "prefill", "decode": "decode"})
+
+
 def _memory(run: Run) -> str:
-    buckets = run.buckets()
+    buckets = run.stretches()
     format_bytes: Format = bytes_text
     arena = run.number("arena_bytes")
     top = max(max(bucket.rss_bytes for bucket in buckets), arena) * 1.1

@@ -1,6 +1,5 @@
 """What a run recorded, read for drawing."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +44,17 @@ class Run:
         """The steps of 'prefill' or 'decode'."""
         return [step for step in self.steps if step["phase"] == name]
 
-    def buckets(self, choose: Callable[[dict[str, Any]], bool] = lambda step: True) -> list[Bucket]:
-        """At most BUCKETS stretches of the chosen steps, equally many steps in each."""
-        chosen = [index for index, step in enumerate(self.steps) if choose(step)]
+    def stretches(self) -> list[Bucket]:
+        """At most BUCKETS stretches of the text, equally many tokens in each."""
+        total = self.steps[-1]["position"] + self.steps[-1]["tokens"]
+        groups: dict[int, list[int]] = {}
+        for index, step in enumerate(self.steps):
+            groups.setdefault(int(step["position"] * BUCKETS // total), []).append(index)
+        return [self._bucket(indices) for indices in groups.values()]
+
+    def buckets(self, phase: str) -> list[Bucket]:
+        """At most BUCKETS stretches of a phase, equally many steps in each."""
+        chosen = [i for i, step in enumerate(self.steps) if step["phase"] == phase]
         count = min(BUCKETS, len(chosen))
         bounds = [len(chosen) * i // max(count, 1) for i in range(count + 1)]
         return [
