@@ -6,7 +6,7 @@
 NB_MODULE(_native, module) {
   namespace python = pleiades::python;
   module.doc() = "The classes of the package, over pleiades.h.";
-  module.attr("__version__") = ple_version();
+  module.attr("version") = ple_version();
   python::bind_errors(module);
   python::bind_records(module);
   python::bind_model(module);

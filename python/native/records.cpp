@@ -24,7 +24,7 @@ class RecordClass {
       : class_(module, name, doc), name_(name) {
     class_.def("__repr__", [name](nb::handle self) {
       std::string text;
-      for (const nb::handle field : self.type().attr("__match_args__")) {
+      for (const nb::handle field : self.type().attr("_fields")) {
         text += text.empty() ? "" : ", ";
         text += nb::cast<std::string>(field) + "=";
         text += nb::cast<std::string>(nb::repr(self.attr(field)));
@@ -32,7 +32,7 @@ class RecordClass {
       return std::string(name) + "(" + text + ")";
     });
   }
-  ~RecordClass() { class_.attr("__match_args__") = nb::tuple(fields_); }
+  ~RecordClass() { class_.attr("_fields") = nb::tuple(fields_); }
 
   template <class Member>
   RecordClass& field(const char* name, Member Record::*member, const char* doc) {

@@ -24,8 +24,8 @@ from pleiades._native import (
     ShardInfo,
     Step,
     VerifyReport,
-    __version__,
 )
+from pleiades._native import version as __version__
 from pleiades.description import Geometry, LayerWeights, Shard
 from pleiades.errors import (
     Corrupt,

@@ -10,9 +10,8 @@ import numpy.typing
 class DLPackArray(Protocol):
     """An array of any library that speaks DLPack."""
 
-    def __dlpack__(self, **options: Any) -> Any: ...
-
-    def __dlpack_device__(self) -> Any: ...
+    @property
+    def __dlpack__(self) -> Any: ...
 
 
 Array: TypeAlias = DLPackArray | numpy.typing.NDArray[Any]

@@ -48,7 +48,7 @@ class CacheState:
             raise pleiades.WrongState(
                 "past_key_values belongs to another model: its sequences are of another engine"
             )
-        return state  # type: ignore[no-any-return]
+        return state
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CacheState":
         copied = CacheState(self.engine)
@@ -104,11 +104,11 @@ class CacheState:
         self._version = 0 if tensor.is_inference() else tensor._version
         self._fill_placeholders(cache, layer_indices, (len(counts), column_count), device)
 
-    def _is_as_written(self, tensor: torch.Tensor | None) -> bool:
+    def _is_as_written(self, tensor: Any) -> bool:
         written = None if self._written is None else self._written()
-        if tensor is None or tensor is not written or tensor.is_inference():
+        if written is None or tensor is not written or written.is_inference():
             return False
-        return tensor._version == self._version
+        return bool(written._version == self._version)
 
     @staticmethod
     def _fill_placeholders(

@@ -44,7 +44,7 @@ class Tables:
     def _holder(self, cache: Any) -> Any:
         return self._thread if cache is None else getattr(cache, STATE_ATTRIBUTE, None)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+    @torch.compiler.disable
     def begin_early(self, layer: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
         """Forward pre-hook of a model's first decoder layer."""
         self.begin(kwargs["ple_input_ids"], kwargs.get("past_key_values"), kwargs.get("conv_mask"))
@@ -88,7 +88,7 @@ class PleLayer(nn.Module):
         """Use this engine."""
         self._tables = tables
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
+    @torch.compiler.disable
     def forward(
         self,
         hidden_states: torch.Tensor,
