@@ -12,7 +12,8 @@ import pleiades.torch_op
 device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 model = pleiades.Model.open(sys.argv[1])
 layer = model.layers[0]
-engine = pleiades.Engine(model, device=device, layers=[layer.layer_index])
+layer_index = layer.layer_index
+engine = pleiades.Engine(model, device=device, layers=[layer_index])
 step = pleiades.Step(engine, tokens_max=4, sequences_max=4)
 number = pleiades.torch_op.register(step)
 highway = torch.zeros(4, layer.input_elements, device=device)
@@ -21,7 +22,7 @@ highway = torch.zeros(4, layer.input_elements, device=device)
 def decoder():
     """The layers around the memory would be here as well."""
     highway.fill_(0.5)
-    torch.ops.pleiades.update_(highway, number, layer.layer_index)
+    torch.ops.pleiades.update_(highway, number, layer_index)
 
 
 def decode(forward, token_count=16):
