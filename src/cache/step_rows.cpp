@@ -145,11 +145,10 @@ bool StepRows::join(SlotId slot, RowId row) {
   }
   if (!is_held) joined_loads_.push_back(&load);
   joined_rows_.push_back({row, slot});
-  if (is_newer(seen.epoch(), short_epoch(epoch_))) {
-    shared_slots_.push_back(slot);
-  } else {
-    ++counted_.rows_hit;
-  }
+  ++counted_.rows_hit;
+  // The read may fail before the next id of this row is resolved; it belongs to this slot all the
+  // same, so that read_again moves them together.
+  map_.insert(row, slot);
   return true;
 }
 

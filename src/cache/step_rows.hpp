@@ -56,7 +56,7 @@ class StepRows final : public StagedRows {
   std::vector<JoinedRow> joined_rows_;         // on their way for other steps
   std::vector<RowLoad*> joined_loads_;         // these steps' loads, a reference each
   std::vector<RowLoad*> placed_loads_;         // prefetches that this step placed, likewise
-  IdMap map_;                                  // in stage: rows in staging; then slots
+  IdMap map_;                                  // in stage: rows in staging or joined; then slots
 
   bool is_staged_ = false;
   std::size_t id_count_ = 0;
