@@ -10,6 +10,12 @@ namespace ple {
 
 namespace {
 
+LoadLayerCpu& loader_of(const Qwen4ExpLayer&) { return load_qwen4_exp_layer_cpu; }
+LoadLayerCpu& loader_of(const EngramLayer&) { return load_engram_v41_layer_cpu; }
+LoadLayerCpu& loader_of(const EngramDemoLayer&) { return load_engram_demo_layer_cpu; }
+LoadLayerCpu& loader_of(const LongcatLayer&) { return load_longcat_layer_cpu; }
+LoadLayerCpu& loader_of(const GemmaLayer&) { return load_gemma_layer_cpu; }
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(std::unique_ptr<ThreadPool> pool)
@@ -26,11 +32,9 @@ class CpuBackend : public Backend {
 
   Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
                                             const LayerOptions& options) override {
-    if (std::holds_alternative<Qwen4ExpLayer>(layer.parts)) {
-      return load_qwen4_exp_layer_cpu(model, layer, options, *pool_);
-    }
-    return error(StatusCode::unsupported, "layer {}: this family has no operators on a CPU",
-                 layer.layer_index);
+    return std::visit(
+        [&](const auto& parts) { return loader_of(parts)(model, layer, options, *pool_); },
+        layer.parts);
   }
 
  private:
@@ -39,6 +43,15 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace
+
+Result<std::unique_ptr<LayerWorkspace>> StatelessLayerCpu::make_workspace(std::int32_t tokens_max,
+                                                                          std::int32_t) const {
+  auto workspace = std::make_unique<Workspace>();
+  PLE_TRY_ASSIGN(workspace->scratch,
+                 AlignedBuffer::allocate(static_cast<std::size_t>(workspace_bytes(tokens_max))));
+  workspace->flags.resize(static_cast<std::size_t>(tokens_max));
+  return std::unique_ptr<LayerWorkspace>(std::move(workspace));
+}
 
 std::int32_t carried_window(const LayerSpec& layer) {
   return std::visit(

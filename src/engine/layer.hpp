@@ -70,14 +70,23 @@ class Layer {
 
   virtual Status run(LayerWorkspace& workspace, const LayerRun& run) const = 0;
 
-  // Carried state, for layers with a window. entries are ring entries, oldest position first.
-  virtual Status save_state(const std::byte* state, std::span<const std::int32_t> entries,
-                            SnapshotKind kind, SnapshotLayer& out) const = 0;
+  // Carried state; only layers with a window are asked, and implement both. entries are ring
+  // entries, oldest position first.
+  virtual Status save_state([[maybe_unused]] const std::byte* state,
+                            [[maybe_unused]] std::span<const std::int32_t> entries,
+                            [[maybe_unused]] SnapshotKind kind,
+                            [[maybe_unused]] SnapshotLayer& out) const {
+    return {};
+  }
   // Fills entries [entry_begin, entry_begin + positions of saved). Without values in saved they are
   // computed from the rows: slots [positions, column_count].
-  virtual Status restore_state(std::byte* state, std::int32_t entry_begin,
-                               const SnapshotLayer& saved, const RowView& rows,
-                               std::span<const SlotId> slots) const = 0;
+  virtual Status restore_state([[maybe_unused]] std::byte* state,
+                               [[maybe_unused]] std::int32_t entry_begin,
+                               [[maybe_unused]] const SnapshotLayer& saved,
+                               [[maybe_unused]] const RowView& rows,
+                               [[maybe_unused]] std::span<const SlotId> slots) const {
+    return {};
+  }
 
  protected:
   LayerTraits traits_;

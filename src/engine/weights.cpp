@@ -30,7 +30,7 @@ Result<std::vector<std::uint16_t>> read_bf16(const ModelSpec& model, const Tenso
 
 Status for_each_row_block(
     const ModelSpec& model, const TensorRef& tensor,
-    const std::function<Status(std::int64_t, std::int64_t, const std::uint16_t*)>& take) {
+    const std::function<Status(std::int64_t, std::int64_t, const std::byte*)>& take) {
   constexpr std::uint64_t kBlockBytes = std::uint64_t{4} << 20;
   constexpr std::int64_t kRowsMultiple = 64;  // whole panels of the packed layouts
   const std::int64_t row_count = tensor.shape.front();
@@ -38,13 +38,13 @@ Status for_each_row_block(
   const std::int64_t block_rows =
       std::max<std::int64_t>(kRowsMultiple, static_cast<std::int64_t>(kBlockBytes / row_bytes) /
                                                 kRowsMultiple * kRowsMultiple);
-  std::vector<std::uint16_t> rows(static_cast<std::size_t>(std::min(block_rows, row_count)) *
-                                  row_bytes / sizeof(std::uint16_t));
+  std::vector<std::byte> rows(static_cast<std::size_t>(std::min(block_rows, row_count)) *
+                              row_bytes);
   for (std::int64_t begin = 0; begin < row_count; begin += block_rows) {
     const std::int64_t count = std::min(block_rows, row_count - begin);
     const auto bytes = static_cast<std::size_t>(count) * row_bytes;
     PLE_TRY(read_tensor(model, tensor, static_cast<std::uint64_t>(begin) * row_bytes,
-                        std::as_writable_bytes(std::span(rows)).first(bytes)));
+                        std::span(rows).first(bytes)));
     PLE_TRY(take(begin, count, rows.data()));
   }
   return {};

@@ -20,4 +20,9 @@ inline float gate_of_score(float score) {
   return sigmoid(with_sign_of(root, score));
 }
 
+// The same of DeepSeek V4.1 (B.2), where a zero has a sign: 0.50025 for +0, 0.49975 for -0.
+inline float signed_gate_of_score(float score) {
+  return sigmoid(std::copysign(std::sqrt(std::max(std::fabs(score), kGateFloor)), score));
+}
+
 }  // namespace ple::kernels

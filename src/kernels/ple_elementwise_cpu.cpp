@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/ple_elementwise_cpu.hpp"
+#include "kernels/projection.hpp"
 #include "kernels/vector_io-inl.hpp"
 
 #include <cmath>
@@ -57,6 +58,14 @@ void gate_sums_of(const GateSumsArgs& args) {
 void gate_sums(const GateSumsArgs& args) {
   if (args.highway_type == HighwayType::f32) return gate_sums_of<float>(args);
   gate_sums_of<std::uint16_t>(args);
+}
+
+void add_rows(const float* bias, std::int32_t row_count, std::int32_t token_count, float* product) {
+  for (std::int32_t t = 0; t < token_count; ++t, product += PackedMatrix::kPanelRows) {
+    for_each_vector(row_count, [&](std::int64_t i, std::size_t lanes) HWY_ATTR {
+      store(hn::Add(load(product + i, lanes), load(bias + i, lanes)), product + i, lanes);
+    });
+  }
 }
 
 template <class Element>
@@ -166,6 +175,7 @@ HWY_AFTER_NAMESPACE();
 namespace ple::kernels {
 
 HWY_EXPORT(gate_sums);
+HWY_EXPORT(add_rows);
 HWY_EXPORT(sum_of_squares);
 HWY_EXPORT(reference_score);
 HWY_EXPORT(reference_gated_square);
@@ -173,6 +183,25 @@ HWY_EXPORT(inject);
 HWY_EXPORT(round_all_to_bf16);
 
 void gate_sums(const GateSumsArgs& args) { HWY_DYNAMIC_DISPATCH(gate_sums)(args); }
+
+float gate_score(const GateSums* sums, std::int32_t panel_count, std::int32_t hidden, float eps) {
+  GateSums all;
+  for (std::int32_t p = 0; p < panel_count; ++p) {
+    all.dot += sums[p].dot;
+    all.key_square += sums[p].key_square;
+    all.highway_square += sums[p].highway_square;
+  }
+  const auto count = static_cast<float>(hidden);
+  const float key_root = 1.0F / std::sqrt(all.key_square / count + eps);
+  const float query_root = 1.0F / std::sqrt(all.highway_square / count + eps);
+  return all.dot * key_root * query_root / std::sqrt(count);
+}
+
+void add_bias(const float* bias, std::int64_t row_begin, std::int32_t row_count,
+              std::int32_t token_count, float* product) {
+  if (bias == nullptr) return;
+  HWY_DYNAMIC_DISPATCH(add_rows)(bias + row_begin, row_count, token_count, product);
+}
 
 float sum_of_squares(const void* values, Arithmetic arithmetic, std::int32_t count) {
   return HWY_DYNAMIC_DISPATCH(sum_of_squares)(values, arithmetic, count);

@@ -31,6 +31,14 @@ struct GateSumsArgs {
 };
 void gate_sums(const GateSumsArgs& args);
 
+// The score of one token and stream, from the sums of its panels [panel_count].
+float gate_score(const GateSums* sums, std::int32_t panel_count, std::int32_t hidden, float eps);
+
+// Adds bias [row_begin, row_begin + row_count) to a panel of a product, [token_count, 64]; a null
+// bias is zero.
+void add_bias(const float* bias, std::int64_t row_begin, std::int32_t row_count,
+              std::int32_t token_count, float* product);
+
 // Sum of the squares of values [count].
 float sum_of_squares(const void* values, Arithmetic arithmetic, std::int32_t count);
 

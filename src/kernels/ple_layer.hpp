@@ -8,7 +8,8 @@
 #include "base/types.hpp"
 
 // The operators of the PLE layer (family qwen4_exp; specification A.5), shared by the CPU and CUDA
-// files. They take plain structs of pointers and sizes and never allocate.
+// files. They take plain structs of pointers and sizes and never allocate. The Engram demo's layer
+// (B.1) is the same with biases, norm weights w instead of 1 + w, and two eps; so far on the CPU.
 //
 // The layer, per token with value row v [hidden] and stream c:
 //   gamma[c] = gate, from the three sums  sum k*(1+w_key)*(1+w_query)*R,  sum k^2,  sum R^2
@@ -37,7 +38,9 @@ struct PleShape {
   std::int32_t tap_count = 0;     // K, taps of the convolution
   std::int32_t dilation = 0;      // positions between two taps
   float eps = 0.0F;
+  float conv_eps = 0.0F;  // of the norm before the convolution; 0: the same
 
+  float eps_of_conv() const { return conv_eps > 0.0F ? conv_eps : eps; }
   std::int32_t window() const { return (tap_count - 1) * dilation; }
 };
 
@@ -72,10 +75,13 @@ struct PleSpan {
 
 // The layer's vectors as a checkpoint stores them, bf16 bits.
 struct PleVectors {
-  const std::uint16_t* norm_key = nullptr;    // [stream_count, hidden], zero-centred
-  const std::uint16_t* norm_query = nullptr;  // [stream_count, hidden], zero-centred
-  const std::uint16_t* norm_conv = nullptr;   // [stream_count, hidden], zero-centred
+  const std::uint16_t* norm_key = nullptr;    // [stream_count, hidden]
+  const std::uint16_t* norm_query = nullptr;  // [stream_count, hidden]
+  const std::uint16_t* norm_conv = nullptr;   // [stream_count, hidden]
   const std::uint16_t* conv = nullptr;        // [stream_count, hidden, tap_count]
+  const std::uint16_t* key_bias = nullptr;    // [stream_count, hidden], or null, as the next one is
+  const std::uint16_t* value_bias = nullptr;  // [hidden]
+  float norm_offset = 1.0F;  // what a norm weight lacks: 1 where it is stored zero-centred
 };
 
 // What a step writes: the highway with the layer added, or only what the layer adds.

@@ -95,6 +95,7 @@ class LayerStep {
       const std::int32_t count = std::min(kProductTokens, tile.token_count - begin);
       project_panel(weights_.key(), panel_index, pass_.embeddings(begin, count), product,
                     begin == 0 ? next_panel : nullptr);
+      add_bias(weights_.key_bias(), channel, row_count, count, product);
       if (args_.arithmetic == Arithmetic::reference) {
         for (std::int32_t t = 0; t < count; ++t) {
           round_all_to_bf16(product + t * kPanelRows,
@@ -128,17 +129,8 @@ class LayerStep {
 
   float gate(std::int32_t tile_token, std::int32_t stream) const {
     const std::int32_t panels = weights_.key().group_panel_count();
-    const GateSums* parts = sums_ + tile_token * sums_stride() + stream * panels;
-    GateSums sums;
-    for (std::int32_t p = 0; p < panels; ++p) {
-      sums.dot += parts[p].dot;
-      sums.key_square += parts[p].key_square;
-      sums.highway_square += parts[p].highway_square;
-    }
-    const auto hidden = static_cast<float>(args_.shape.hidden);
-    const float key_root = 1.0F / std::sqrt(sums.key_square / hidden + args_.shape.eps);
-    const float query_root = 1.0F / std::sqrt(sums.highway_square / hidden + args_.shape.eps);
-    return gate_of_score(sums.dot * key_root * query_root / std::sqrt(hidden));
+    return gate_of_score(gate_score(sums_ + tile_token * sums_stride() + stream * panels, panels,
+                                    args_.shape.hidden, args_.shape.eps));
   }
 
   float reference_gate(std::int32_t token, std::int32_t tile_token, std::int32_t stream) const {

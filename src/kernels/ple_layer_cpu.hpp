@@ -28,14 +28,16 @@ class PleWeightsCpu {
   const PackedMatrix& key() const { return key_; }
   const PackedMatrix& value() const { return value_; }
 
-  // f32 vectors [stream_count, hidden]: the norm factors 1 + w, and the factors of both sides of
-  // the gate multiplied; then the taps, [tap_count, stream_count, hidden].
+  // f32 vectors [stream_count, hidden]: the norm factors, and those of both sides of the gate
+  // multiplied; then the taps, [tap_count, stream_count, hidden]. Biases are null without.
   std::int32_t tap_count() const { return tap_count_; }
   const float* key_scale() const { return vector(0); }
   const float* query_scale() const { return vector(1); }
   const float* gate_scale() const { return vector(2); }
   const float* conv_scale() const { return vector(3); }
   const float* tap(std::int32_t tap_index) const { return vector(4 + tap_index); }
+  const float* key_bias() const { return has_bias_ ? vector(4 + tap_count_) : nullptr; }
+  const float* value_bias() const { return has_bias_ ? vector(5 + tap_count_) : nullptr; }
 
  private:
   const float* vector(std::int32_t index) const {
@@ -47,6 +49,7 @@ class PleWeightsCpu {
   AlignedBuffer vectors_;
   std::int64_t vector_length_ = 0;
   std::int32_t tap_count_ = 0;
+  bool has_bias_ = false;
 };
 
 // Bytes of scratch that a step of token_count tokens needs: the values and gates of the step, and

@@ -4,34 +4,26 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "kernels/gather_rows.hpp"
 #include "kernels/ple_elementwise_cpu.hpp"
 
 namespace ple::kernels {
 
 ValuePass::ValuePass(const Inputs& inputs, const PleWeightsCpu& weights, ScratchParts& scratch)
-    : inputs_(inputs), matrix_(weights.value()) {
-  constexpr std::int64_t kLineElements = kLineBytes / sizeof(std::uint16_t);
-  x_stride_ = (inputs.shape.embed_dim + kLineElements - 1) / kLineElements * kLineElements;
+    : inputs_(inputs),
+      matrix_(weights.value()),
+      value_bias_(weights.value_bias()),
+      x_({.rows = inputs.rows,
+          .slots = inputs.slots,
+          .column_count = inputs.shape.column_count,
+          .stride = line_stride(inputs.shape.embed_dim),
+          .capacity = TokenTile::capacity(inputs.token_count)},
+         scratch) {
   values_ = scratch.take<std::byte>(inputs.token_count * value_bytes());
   scalars_ = scratch.take<float>(std::int64_t{inputs.token_count} * 2 * inputs.shape.stream_count);
-  x_ = scratch.take<std::uint16_t>(TokenTile::capacity(inputs.token_count) * x_stride_);
 }
 
 std::int64_t ValuePass::value_bytes() const {
   return std::int64_t{inputs_.shape.hidden} * (inputs_.arithmetic == Arithmetic::float32 ? 4 : 2);
-}
-
-void ValuePass::gather(TokenTile tile, ThreadPool& pool) const {
-  const std::int32_t column_count = inputs_.shape.column_count;
-  pool.parallel_ranges(tile.token_count, [&](std::int64_t begin, std::int64_t end) {
-    gather_rows_cpu({.rows = inputs_.rows,
-                     .slots = inputs_.slots + (tile.token_begin + begin) * column_count,
-                     .out = x_ + begin * x_stride_,
-                     .stride = x_stride_,
-                     .token_count = static_cast<std::int32_t>(end - begin),
-                     .column_count = column_count});
-  });
 }
 
 void ValuePass::value_panel(std::int32_t panel_index, const std::uint16_t* next_panel,
@@ -41,6 +33,8 @@ void ValuePass::value_panel(std::int32_t panel_index, const std::uint16_t* next_
     const std::int32_t count = std::min(kProductTokens, tile.token_count - begin);
     project_panel(matrix_, panel_index, embeddings(begin, count), product,
                   begin == 0 ? next_panel : nullptr);
+    add_bias(value_bias_, matrix_.panel_row(panel_index), matrix_.panel_rows(panel_index), count,
+             product);
     for (std::int32_t t = 0; t < count; ++t) {
       const std::int64_t token = tile.token_begin + begin + t;
       store_values(product + t * kPanelRows, matrix_.panel_rows(panel_index),
@@ -66,12 +60,12 @@ void ValuePass::set_conv_roots(std::int32_t token) const {
     const auto* v = reinterpret_cast<const std::uint16_t*>(values(token));
     for (std::int32_t c = 0; c < shape.stream_count; ++c) {
       const float mean = reference_gated_square(v, gamma[c], shape.hidden) / hidden;
-      q[c] = 1.0F / std::sqrt(mean + shape.eps);
+      q[c] = 1.0F / std::sqrt(mean + shape.eps_of_conv());
     }
   } else {
     const float mean = sum_of_squares(values(token), inputs_.arithmetic, shape.hidden) / hidden;
     for (std::int32_t c = 0; c < shape.stream_count; ++c) {
-      q[c] = 1.0F / std::sqrt(gamma[c] * gamma[c] * mean + shape.eps);
+      q[c] = 1.0F / std::sqrt(gamma[c] * gamma[c] * mean + shape.eps_of_conv());
     }
   }
 }

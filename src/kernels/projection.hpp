@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/aligned_buffer.hpp"
@@ -74,6 +75,8 @@ struct Activations {
   std::int32_t token_count = 0;
 };
 
+inline constexpr std::int32_t kProductTokens = 48;  // whose product of a panel stays in the L1
+
 // One panel of a product: product[t * kPanelRows + r] of every token t and row r of the panel.
 // next_panel, unless null, may be read ahead into the caches meanwhile.
 void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
@@ -81,6 +84,32 @@ void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
                    const std::uint16_t* next_panel);
 void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
                    const Activations<float>& x, float* product, const std::uint16_t* next_panel);
+
+// A stretch of a product while it lies in the caches.
+struct ProductBlock {
+  std::int32_t panel_index = 0;
+  std::int32_t token_begin = 0;
+  std::int32_t token_count = 0;
+  float* product = nullptr;  // [token_count, kPanelRows], to use up
+};
+
+// The whole product, block by block: take(block), on the threads of the pool.
+template <class Element, class Take>
+void project_blocks(const PackedMatrix& matrix, const Activations<Element>& x, ThreadPool& pool,
+                    const Take& take) {
+  pool.parallel_ranges(matrix.panel_count(), [&](std::int64_t begin, std::int64_t end) {
+    alignas(64) float product[kProductTokens * PackedMatrix::kPanelRows];
+    for (auto p = static_cast<std::int32_t>(begin); p < end; ++p) {
+      const std::uint16_t* next_panel = p + 1 < end ? matrix.panel(p + 1) : nullptr;
+      for (std::int32_t token = 0; token < x.token_count; token += kProductTokens) {
+        const std::int32_t tokens = std::min(kProductTokens, x.token_count - token);
+        project_panel(matrix, p, {x.data + token * x.stride, x.stride, tokens}, product,
+                      token == 0 ? next_panel : nullptr);
+        take(ProductBlock{p, token, tokens, product});
+      }
+    }
+  });
+}
 
 // The whole product: y [token_count, row_count] f32.
 void project(const PackedMatrix& matrix, const Activations<std::uint16_t>& x, float* y,

@@ -157,22 +157,11 @@ PanelProductArgs<Element> panel_args(const PackedMatrix& matrix, std::int32_t pa
 template <class Element>
 void project_any(const PackedMatrix& matrix, const Activations<Element>& x, float* y,
                  ThreadPool& pool) {
-  constexpr std::int32_t kTileTokens = 48;  // whose product stays in the L1 cache
-  const auto project_one = [&](std::int32_t panel_index, const std::uint16_t* next_panel) {
-    alignas(64) float product[kTileTokens * PackedMatrix::kPanelRows];
-    for (std::int32_t token = 0; token < x.token_count; token += kTileTokens) {
-      const std::int32_t tokens = std::min(kTileTokens, x.token_count - token);
-      project_panel(matrix, panel_index, {x.data + token * x.stride, x.stride, tokens}, product,
-                    token == 0 ? next_panel : nullptr);
-      for (std::int32_t t = 0; t < tokens; ++t) {
-        std::copy_n(product + t * PackedMatrix::kPanelRows, matrix.panel_rows(panel_index),
-                    y + (token + t) * matrix.row_count() + matrix.panel_row(panel_index));
-      }
-    }
-  };
-  pool.parallel_ranges(matrix.panel_count(), [&](std::int64_t begin, std::int64_t end) {
-    for (auto p = static_cast<std::int32_t>(begin); p < end; ++p) {
-      project_one(p, p + 1 < end ? matrix.panel(p + 1) : nullptr);
+  project_blocks(matrix, x, pool, [&](const ProductBlock& block) {
+    for (std::int32_t t = 0; t < block.token_count; ++t) {
+      std::copy_n(
+          block.product + t * PackedMatrix::kPanelRows, matrix.panel_rows(block.panel_index),
+          y + (block.token_begin + t) * matrix.row_count() + matrix.panel_row(block.panel_index));
     }
   });
 }

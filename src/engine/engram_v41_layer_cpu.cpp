@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <utility>
+
+#include "engine/layers_cpu.hpp"
+#include "engine/packed_weights_cpu.hpp"
+#include "engine/weights.hpp"
+#include "kernels/engram_layer_cpu.hpp"
+
+namespace ple {
+
+namespace {
+
+using kernels::EngramRounding;
+using kernels::EngramShape;
+
+// The official code multiplies FP8 by FP8 and gives bf16; without quantised activations, the
+// product is bf16 in the reference alone.
+EngramRounding rounding_of(const LayerOptions& options) {
+  const bool is_fp8 = options.projection != Projection::dequantized;
+  return {.quantizes_rows = is_fp8,
+          .rounds_product = is_fp8 || options.arithmetic == kernels::Arithmetic::reference};
+}
+
+class EngramV41LayerCpu : public StatelessLayerCpu {
+ public:
+  EngramV41LayerCpu(const EngramShape& shape, EngramRounding rounding,
+                    std::shared_ptr<const RowHash> hash, kernels::EngramWeightsCpu weights,
+                    ThreadPool& pool)
+      : shape_(shape),
+        rounding_(rounding),
+        hash_(std::move(hash)),
+        weights_(std::move(weights)),
+        pool_(pool) {
+    const std::int64_t highway = std::int64_t{shape.stream_count} * shape.hidden;
+    traits_.input_elements = highway;
+    traits_.output_elements = highway;
+    traits_.stream_count = shape.stream_count;
+    traits_.dense_bytes =
+        static_cast<std::uint64_t>((highway + shape.hidden) * shape.embed_dim * 2 + highway * 4);
+  }
+
+  std::int64_t workspace_bytes(std::int64_t token_count) const override {
+    return static_cast<std::int64_t>(kernels::engram_layer_scratch_bytes_cpu(
+        shape_, static_cast<std::int32_t>(token_count)));
+  }
+
+  Status run(LayerWorkspace& layer_workspace, const LayerRun& run) const override {
+    auto& workspace = static_cast<Workspace&>(layer_workspace);
+    std::transform(run.tokens.begin(), run.tokens.end(), workspace.flags.begin(),
+                   [&](TokenId token) { return hash_->is_dead(token) ? 1 : 0; });
+    kernels::EngramLayerArgs args;
+    args.shape = shape_;
+    args.rounding = rounding_;
+    args.highway_type = highway_type(run.element);
+    args.output_mode = run.mode;
+    args.rows = run.rows;
+    args.slots = run.slots.data();
+    args.dead = workspace.flags.data();
+    args.highway = run.input;
+    args.output = run.output;
+    args.scratch = workspace.scratch.data();
+    args.token_count = static_cast<std::int32_t>(run.tokens.size());
+    return kernels::engram_layer_cpu(args, weights_, pool_);
+  }
+
+ private:
+  EngramShape shape_;
+  EngramRounding rounding_;
+  std::shared_ptr<const RowHash> hash_;
+  kernels::EngramWeightsCpu weights_;
+  ThreadPool& pool_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Layer>> load_engram_v41_layer_cpu(const ModelSpec& model,
+                                                         const LayerSpec& layer,
+                                                         const LayerOptions& options,
+                                                         ThreadPool& pool) {
+  const auto& parts = std::get<EngramLayer>(layer.parts);
+  const EngramShape shape{.hidden = parts.hidden,
+                          .stream_count = parts.stream_count,
+                          .embed_dim = parts.embed_dim,
+                          .column_count = layer.hash->column_count(),
+                          .eps = parts.eps};
+  PLE_TRY_ASSIGN(const auto query_weight, read_bf16(model, parts.query_weight));
+  PLE_TRY_ASSIGN(const auto key_weight, read_bf16(model, parts.key_weight));
+  PLE_TRY_ASSIGN(kernels::EngramWeightsCpu weights,
+                 kernels::EngramWeightsCpu::create(shape, query_weight, key_weight));
+  PLE_TRY(pack_e4m3_blocks(model, parts.key_value, parts.key_value_scale, weights.key_value()));
+  return std::unique_ptr<Layer>(std::make_unique<EngramV41LayerCpu>(
+      shape, rounding_of(options), layer.hash, std::move(weights), pool));
+}
+
+}  // namespace ple
