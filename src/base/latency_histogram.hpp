@@ -17,13 +17,6 @@ class LatencyHistogram {
     counts_[bucket_of(nanoseconds)].fetch_add(1, std::memory_order_relaxed);
   }
 
-  void add(const LatencyHistogram& other) {
-    for (std::size_t bucket = 0; bucket < kBucketCount; ++bucket) {
-      counts_[bucket].fetch_add(other.counts_[bucket].load(std::memory_order_relaxed),
-                                std::memory_order_relaxed);
-    }
-  }
-
   std::uint64_t count() const {
     std::uint64_t sum = 0;
     for (const auto& bucket_count : counts_) sum += bucket_count.load(std::memory_order_relaxed);

@@ -92,16 +92,21 @@ Status Engine::choose_backend() {
 }
 
 Status Engine::open_tables() {
+  std::vector<EngineLayer*> on_disk;
+  std::vector<const TableSpec*> specs;
   for (EngineLayer& layer : layers_) {
     if (is_in_memory(layer.spec->table)) {
       PLE_TRY_ASSIGN(layer.source, MemoryTable::open(layer.spec->table));
       continue;
     }
-    PLE_TRY_ASSIGN(std::unique_ptr<Table> table,
-                   Table::open(layer.spec->table, model_->files, {.reader = options_.reader}));
-    info_.reader = table->reader_info();
-    layer.table = table.get();
-    layer.source = std::move(table);
+    on_disk.push_back(&layer);
+    specs.push_back(&layer.spec->table);
+  }
+  PLE_TRY_ASSIGN(auto tables, Table::open_all(specs, model_->files, {.reader = options_.reader}));
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    info_.reader = tables[i]->reader_info();
+    on_disk[i]->table = tables[i].get();
+    on_disk[i]->source = std::move(tables[i]);
   }
   return {};
 }
@@ -207,15 +212,15 @@ EngineMetrics Engine::metrics() const {
   metrics.tokens = counters_.tokens.load(std::memory_order_relaxed);
   metrics.steps = counters_.steps.load(std::memory_order_relaxed);
   for (const EngineLayer& layer : layers_) add(metrics.rows, layer.cache->metrics());
-  LatencyHistogram read_ns;
+  // One reader serves every table.
   for (const EngineLayer& layer : layers_) {
     if (layer.table == nullptr) continue;
     const BlockReaderMetrics& reader = layer.table->reader_metrics();
-    metrics.disk_reads += reader.read_count.load(std::memory_order_relaxed);
-    metrics.disk_bytes += reader.read_bytes.load(std::memory_order_relaxed);
-    read_ns.add(reader.read_ns);
+    metrics.disk_reads = reader.read_count.load(std::memory_order_relaxed);
+    metrics.disk_bytes = reader.read_bytes.load(std::memory_order_relaxed);
+    metrics.read = quantiles_of(reader.read_ns);
+    break;
   }
-  metrics.read = quantiles_of(read_ns);
   metrics.stage = quantiles_of(counters_.stage);
   metrics.wait = quantiles_of(counters_.wait);
   metrics.run = quantiles_of(counters_.run);

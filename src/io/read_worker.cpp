@@ -66,6 +66,7 @@ Result<std::unique_ptr<ReadQueue>> ReadWorker::make_queue() {
 }
 
 void ReadWorker::read_until_stopped() {
+  now_ = std::chrono::steady_clock::now();
   bool stopping = false;
   while (true) {
     if (!stopping && !free_.empty()) stopping = !list_.take(*queue_, free_.size(), taken_);
@@ -84,6 +85,7 @@ void ReadWorker::read_until_stopped() {
       if (!waited.is_ok()) return give_up(waited.status());
       count = waited.value();
     }
+    now_ = std::chrono::steady_clock::now();
     in_queue_count_ -= count;
     for (std::size_t i = 0; i < count; ++i) settle(completions_[i]);
   }
@@ -96,7 +98,7 @@ void ReadWorker::begin(TakenRead& taken) {
   slots_[slot_index] = {.batch = std::move(taken.batch),
                         .read = taken.read,
                         .attempts_left = kAttempts,
-                        .start = std::chrono::steady_clock::now()};
+                        .start = now_};
   waiting_.push_back(slot_index);
 }
 
@@ -160,9 +162,8 @@ void ReadWorker::retry(std::uint32_t slot_index, int error_number) {
 
 void ReadWorker::finish(std::uint32_t slot_index, std::uint32_t data_bytes, const Status& status) {
   Slot& slot = slots_[slot_index];
-  const auto elapsed = std::chrono::steady_clock::now() - slot.start;
   metrics_.read_ns.record(static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()));
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now_ - slot.start).count()));
   metrics_.read_count.fetch_add(1, std::memory_order_relaxed);
   metrics_.read_bytes.fetch_add(data_bytes, std::memory_order_relaxed);
   const std::span<const std::byte> bytes(data(slot_index), data_bytes);

@@ -78,6 +78,7 @@ class ReadWorker {
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> waiting_;
   std::size_t in_queue_count_ = 0;
+  std::chrono::steady_clock::time_point now_;  // once a round: reads begin and end in rounds
   std::vector<TakenRead> taken_;
   std::vector<ReadCompletion> completions_;
 

@@ -17,8 +17,8 @@ void RowFlight::load(std::span<const RowRead> rows) {
   MutexLock lock(mutex_);
   PLE_ASSERT(!listed_ && reads_out_ == 0);
   rows_.assign(rows.begin(), rows.end());
-  plan_.build(layout_.map, layout_.limits(), rows);
-  parts_missing_.assign(rows.size(), static_cast<std::uint8_t>(layout_.map.part_count()));
+  plan_.build(layout_->map, layout_->files.limits(), rows);
+  parts_missing_.assign(rows.size(), static_cast<std::uint8_t>(layout_->map.part_count()));
   pieces_left_ = plan_.piece_count();
   next_read_ = 0;
   first_error_ = {};
@@ -68,12 +68,12 @@ bool RowFlight::complete(const BlockRead& read, std::span<const std::byte> data,
 }
 
 Status RowFlight::check_sums(const BlockRead& read, std::span<const std::byte> data) const {
-  const std::optional<BlockSums>& sums = layout_.sums[read.file_index];
+  const std::optional<BlockSums>& sums = layout_->files.sums[read.file_index];
   if (!sums) return {};
   const std::optional<std::uint64_t> bad_offset = sums->first_bad_block(read.offset, data);
   if (!bad_offset) return {};
   return error(StatusCode::corrupt, "file '{}': the block at offset {} does not have its checksum",
-               layout_.files[read.file_index].path(), *bad_offset);
+               layout_->files.file(read.file_index).path(), *bad_offset);
 }
 
 bool RowFlight::settle_read(const BlockRead& read, std::span<const std::byte> data,
@@ -84,7 +84,7 @@ bool RowFlight::settle_read(const BlockRead& read, std::span<const std::byte> da
   const std::span<const ReadPlan::Piece> pieces = plan_.pieces(read.index);
   if (!status.is_ok() && pieces.size() > 1) {
     // Only the rows on the bad block are lost: each is read alone.
-    plan_.split(layout_.map, layout_.limits(), read.index);
+    plan_.split(layout_->map, layout_->files.limits(), read.index);
     return !std::exchange(listed_, true);
   }
   for (const ReadPlan::Piece& piece : pieces) settle(piece, read, data, status);
@@ -108,14 +108,14 @@ void RowFlight::settle(const ReadPlan::Piece& piece, const BlockRead& read,
     return fail(error(status.code(), "row {}: {}", row.row, status.message()));
   }
   const std::uint64_t begin = piece.offset() - read.offset;
-  const std::uint32_t piece_bytes = layout_.map.part_bytes(piece.part);
+  const std::uint32_t piece_bytes = layout_->map.part_bytes(piece.part);
   if (begin + piece_bytes > data.size()) {
     return fail(error(StatusCode::io_error,
                       "row {}: file '{}' ends at byte {}, before the row's {} bytes at offset {}",
-                      row.row, layout_.files[read.file_index].path(), read.offset + data.size(),
-                      piece_bytes, piece.offset()));
+                      row.row, layout_->files.file(read.file_index).path(),
+                      read.offset + data.size(), piece_bytes, piece.offset()));
   }
-  std::memcpy(row.destination + layout_.map.part_offset(piece.part), data.data() + begin,
+  std::memcpy(row.destination + layout_->map.part_offset(piece.part), data.data() + begin,
               piece_bytes);
   --parts_missing_[piece.row_index];
 }
@@ -131,7 +131,7 @@ void RowFlight::close() {
   for (const ReadPlan::Piece& piece : plan_.pieces()) {
     if (piece.file_index() != checked_file) {
       checked_file = piece.file_index();
-      unchanged = layout_.files[checked_file].check_unchanged();
+      unchanged = layout_->files.file(checked_file).check_unchanged();
       if (!unchanged.is_ok()) first_error_ = unchanged;
     }
     if (!unchanged.is_ok()) ++parts_missing_[piece.row_index];
@@ -149,7 +149,7 @@ Status RowFlight::deadline_status(std::chrono::nanoseconds deadline) const {
                "{} of {} rows did not arrive within {} ms; the first is row {} of file '{}'", count,
                rows_.size(),
                std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count(), row,
-               layout_.files[layout_.map.locate(0, row).file_index].path());
+               layout_->files.file(layout_->map.locate(0, row).file_index).path());
 }
 
 }  // namespace ple

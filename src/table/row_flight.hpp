@@ -4,14 +4,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
 #include "base/status.hpp"
 #include "io/block_batch.hpp"
 #include "io/block_file.hpp"
+#include "io/block_reader.hpp"
 #include "table/block_sums.hpp"
 #include "table/read_plan.hpp"
 #include "table/row_map.hpp"
@@ -19,15 +22,22 @@
 
 namespace ple {
 
-// What the flights of a table share; outlives them as far as they are with the reader.
+// What the tables of an engine share: the files that hold rows, and the one reader of them.
+struct TableFiles {
+  std::vector<std::uint32_t> block_bytes;      // [files], of a read
+  std::vector<std::optional<BlockSums>> sums;  // [files]
+  BlockReaderInfo info;
+  std::unique_ptr<BlockReader> reader;  // last: its threads use the rest
+
+  const BlockFile& file(std::uint32_t file_index) const { return reader->files()[file_index]; }
+  ReadPlan::Limits limits() const { return {block_bytes, reader->read_bytes_max()}; }
+};
+
+// Where the rows of a table lie. Its flights keep it; the files outlive the flights as far as they
+// are with the reader.
 struct TableLayout {
   RowMap map;
-  std::span<const BlockFile> files;
-  std::vector<std::uint32_t> block_bytes;  // [files]
-  std::uint32_t read_bytes_max = 0;
-  std::vector<std::optional<BlockSums>> sums;  // [files]
-
-  ReadPlan::Limits limits() const { return {block_bytes, read_bytes_max}; }
+  const TableFiles& files;
 };
 
 // The reads of one submitted batch. Its rows are settled one by one, each in place or failed; when
@@ -35,7 +45,7 @@ struct TableLayout {
 // written to a destination from then on.
 class RowFlight final : public BlockBatch {
  public:
-  explicit RowFlight(const TableLayout& layout) : layout_(layout) {}
+  explicit RowFlight(std::shared_ptr<const TableLayout> layout) : layout_(std::move(layout)) {}
 
   // Whether no read of it is with the reader any more, so that it can be loaded again.
   bool is_landed() const;
@@ -65,7 +75,7 @@ class RowFlight final : public BlockBatch {
   void close() PLE_REQUIRES(mutex_);
   Status deadline_status(std::chrono::nanoseconds deadline) const PLE_REQUIRES(mutex_);
 
-  const TableLayout& layout_;
+  const std::shared_ptr<const TableLayout> layout_;
   mutable Mutex mutex_;
   ConditionVariable closed_changed_;
   std::atomic<bool> closed_{true};

@@ -28,7 +28,12 @@ class Table final : public RowSource {
                                              std::span<const ModelFile> files,
                                              const TableOptions& options);
 
-  std::uint64_t row_count() const override { return layout_.map.row_count(); }
+  // The same for several layers. One reader serves all of them, in turns, and ends with the last.
+  static Result<std::vector<std::unique_ptr<Table>>> open_all(
+      std::span<const TableSpec* const> specs, std::span<const ModelFile> files,
+      const TableOptions& options);
+
+  std::uint64_t row_count() const override { return layout_->map.row_count(); }
   RowEncoding encoding() const override { return encoding_; }
   std::shared_ptr<RowReadBatch> make_batch() override;
   // Plans on the calling thread; allocates nothing once the batch has seen a submit as large. A
@@ -37,21 +42,19 @@ class Table final : public RowSource {
                 const std::shared_ptr<RowReadBatch>& batch) override;
 
   // Whether every row is checked against a block checksum before it is served.
-  bool checks_sums() const { return checks_sums_; }
-  const BlockReaderInfo& reader_info() const { return info_; }
-  const BlockReaderMetrics& reader_metrics() const { return reader_->metrics(); }
+  bool checks_sums() const;
+  // Of the reader, which other tables may use as well.
+  const BlockReaderInfo& reader_info() const { return files_->info; }
+  const BlockReaderMetrics& reader_metrics() const { return files_->reader->metrics(); }
 
  private:
   class Batch;
 
-  Table() = default;
-  Status choose_blocks(std::uint32_t file_index, bool check_sums);
+  Table(const RowEncoding& encoding, RowMap map, std::shared_ptr<TableFiles> files);
 
-  RowEncoding encoding_;
-  TableLayout layout_;
-  BlockReaderInfo info_;
-  bool checks_sums_ = false;
-  std::unique_ptr<BlockReader> reader_;  // last: its threads use the layout
+  const RowEncoding encoding_;
+  const std::shared_ptr<TableFiles> files_;
+  const std::shared_ptr<const TableLayout> layout_;
 };
 
 }  // namespace ple

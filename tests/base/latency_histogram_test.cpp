@@ -40,16 +40,5 @@ TEST(LatencyHistogram, PercentilesAreWithinAnEighthOfTheExactOnes) {
   }
 }
 
-TEST(LatencyHistogram, AddsAnother) {
-  LatencyHistogram histogram;
-  LatencyHistogram other;
-  histogram.record(1);
-  other.record(7);
-  other.record(7);
-  histogram.add(other);
-  EXPECT_EQ(histogram.count(), 3U);
-  EXPECT_EQ(histogram.percentile_ns(0.5), 7U);
-}
-
 }  // namespace
 }  // namespace ple
