@@ -56,6 +56,18 @@ TEST_F(Run, DigestIsTheSameForEveryWayToRun) {
   }
 }
 
+TEST_F(Run, BenchIoStagesAColdChunkOfTokens) {
+  const nlohmann::json json =
+      tool_json({"bench", "io", directory_->path("bf16"), "--layer", "2", "--seconds", "0.01",
+                 "--tokens", directory_->path("text.u32")});
+  const nlohmann::json& cold = json["cold_chunk"];
+  EXPECT_GT(cold["rows"], 0);
+  EXPECT_LE(cold["rows"], 300 * 16);
+  EXPECT_GT(cold["reads"], 0);
+  EXPECT_LE(cold["reads"], cold["rows"]);
+  EXPECT_GT(cold["blocks_per_s"], 0);
+}
+
 TEST_F(Run, DigestTellsOutputsApart) {
   const std::string digest = run("bf16", {})["output_digest"];
   EXPECT_NE(run("fp8", {})["output_digest"], digest);
