@@ -1,14 +1,18 @@
 // Hit ratios of the row cache on real text, next to other policies of the same capacity.
-//   policy_bench [--tokens N] [--scan HOT.u32 SCAN.u32] FILE.u32...
+//   policy_bench [--tokens N] [--trace OUT.u32] [--scan HOT.u32 SCAN.u32] FILE.u32...
 //   policy_bench --smoke
+// --trace writes the accesses of one token a step, row ids as u32 (see compare_libcachesim).
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <random>
+#include <string>
 #include <string_view>
 
+#include "base/error.hpp"
 #include "cache/row_cache.hpp"
 #include "policies.hpp"
 #include "row_stream.hpp"
@@ -91,6 +95,14 @@ Status compare(const RowStream& stream, std::span<const double> divisors) {
   return {};
 }
 
+Status write_trace(const RowStream& stream, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(stream.rows.data()),
+             static_cast<std::streamsize>(stream.rows.size() * sizeof(RowId)));
+  if (!file.flush()) return error(StatusCode::io_error, "file '{}' cannot be written", path);
+  return {};
+}
+
 // Text-like ids without a file: few rows are asked for often, most of them rarely.
 std::vector<RowId> made_up_rows(std::size_t count, RowId first) {
   std::mt19937_64 engine(first);
@@ -104,6 +116,7 @@ Status run(std::span<char*> arguments) {
   constexpr double kTextDivisors[] = {100, 30, 10};
   constexpr double kScanDivisors[] = {2, 1, 0.5};
   std::size_t tokens_max = std::size_t{1} << 30;
+  std::string trace_path;
   fmt::print("{:<36} {:>9} {:>7}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "hit ratio, %", "slots", "1 in",
              "ours", "LRU", "S3-FIFO", "optimum", "over LRU");
   for (std::size_t index = 0; index < arguments.size(); ++index) {
@@ -115,6 +128,8 @@ Status run(std::span<char*> arguments) {
       PLE_TRY(compare(scan_stream("made up beside a scan", hot, scan), kScanDivisors));
     } else if (argument == "--tokens" && index + 1 < arguments.size()) {
       tokens_max = std::strtoull(arguments[++index], nullptr, 10);
+    } else if (argument == "--trace" && index + 1 < arguments.size()) {
+      trace_path = arguments[++index];
     } else if (argument == "--scan" && index + 2 < arguments.size()) {
       PLE_TRY_ASSIGN(const auto hot, read_token_rows(arguments[index + 1], 16384));
       PLE_TRY_ASSIGN(const auto scan, read_token_rows(arguments[index + 2], tokens_max));
@@ -124,7 +139,9 @@ Status run(std::span<char*> arguments) {
       const std::string path(argument);
       const std::string name = path.substr(path.find_last_of('/') + 1);
       PLE_TRY_ASSIGN(const auto ids, read_token_rows(path, tokens_max));
-      PLE_TRY(compare(text_stream(name + ", 1 token a step", ids, 1), kTextDivisors));
+      const RowStream by_token = text_stream(name + ", 1 token a step", ids, 1);
+      if (!trace_path.empty()) PLE_TRY(write_trace(by_token, trace_path));
+      PLE_TRY(compare(by_token, kTextDivisors));
       PLE_TRY(compare(text_stream(name + ", 512 tokens a step", ids, 512), kTextDivisors));
     }
   }
