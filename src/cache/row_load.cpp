@@ -38,7 +38,16 @@ void RowLoad::add(RowId row, const Claim& claim, std::byte* destination, std::ui
 }
 
 Status RowLoad::submit(RowSource& source, SlotSets& sets) {
+  // Memory may run out in the source.
+  struct Rollback {
+    RowLoad* load;
+    SlotSets& sets;
+    ~Rollback() {
+      if (load != nullptr) load->give_up(sets, {StatusCode::out_of_memory, {}});
+    }
+  } rollback{this, sets};
   Status status = source.submit(reads_, batch_);
+  rollback.load = nullptr;
   if (!status.is_ok()) {
     give_up(sets, status);
     return status;

@@ -15,6 +15,12 @@ namespace {
 // Rows of one prefetch load: a step that joins one of them waits for all of them.
 constexpr std::size_t kPrefetchRows = 2048;
 
+// Ends the reference of whoever opened a load.
+struct DropReference {
+  SlotSets& sets;
+  void operator()(RowLoad* load) const { load->drop_reference(sets); }
+};
+
 }  // namespace
 
 SharedRows::SharedRows(RowSource& row_source, const RowCacheOptions& options,
@@ -94,6 +100,7 @@ Status SetCache::prefetch_chunk(std::span<const RowId> ids, bool& is_full) {
   PLE_TRY_ASSIGN(RowLoad* const load, shared_.loads.open(kPrefetchRows, true));
   is_full = load == nullptr;
   if (is_full) return {};
+  const std::unique_ptr<RowLoad, DropReference> reference(load, {shared_.sets});
   // No open step has the floor's epoch: nobody takes the slot for its own.
   const std::uint32_t floor = short_epoch(shared_.epochs.floor());
   RowCacheMetrics counted;
@@ -112,15 +119,13 @@ Status SetCache::prefetch_chunk(std::span<const RowId> ids, bool& is_full) {
     ++counted.rows_prefetched;
     if (claim.evicted) ++counted.rows_evicted;
   }
-  Status status;
-  if (counted.rows_prefetched > 0) {
-    status = load->submit(shared_.source, shared_.sets);
-  } else {
+  if (counted.rows_prefetched == 0) {
     load->give_up(shared_.sets, {});
+    return {};
   }
-  load->drop_reference(shared_.sets);
-  if (status.is_ok()) shared_.counters.add(counted);
-  return status;
+  PLE_TRY(load->submit(shared_.source, shared_.sets));
+  shared_.counters.add(counted);
+  return {};
 }
 
 std::vector<RowId> SetCache::hot_rows(std::size_t count) const {

@@ -15,6 +15,7 @@ using Delivery = FakeRowSource::Delivery;
 using Fault = FakeRowSource::Fault;
 
 constexpr std::uint32_t kSetCount = 2;
+constexpr std::size_t kSlotCount = std::size_t{kSetCount} * kWayCount;
 constexpr std::size_t kIdsMax = 20;
 
 SlotSets make_sets() {
@@ -61,7 +62,7 @@ class StepRowsTest : public testing::Test {
   }
 
   FakeRowSource source_{100, kRowBytes};
-  SharedRows shared_{source_, RowCacheOptions{}, make_memory(kSetCount* kWayCount), make_sets(),
+  SharedRows shared_{source_, RowCacheOptions{}, make_memory(kSlotCount), make_sets(),
                      static_cast<std::uint32_t>(kRowBytes)};
   StepRows other_{shared_, kIdsMax, make_memory(kIdsMax)};
   StepRows step_{shared_, kIdsMax, make_memory(kIdsMax)};

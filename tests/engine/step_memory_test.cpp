@@ -1,0 +1,48 @@
+#include <new>
+
+#include "engine_support.hpp"
+#include "support/allocation_count.hpp"
+
+namespace ple::test {
+namespace {
+
+const std::vector<TokenId> kTokens = {1, 2, 3, 4, 5, 6, 7, 8};
+
+// Stages while the allocation after so many others fails. False if memory sufficed.
+bool stage_fails_after(Stream& stream, std::int64_t allocation_count) {
+  fail_allocation_after(allocation_count);
+  try {
+    const Status status = stream.stage(kTokens);
+    fail_allocation_after(-1);
+    expect_ok(status);
+    return false;
+  } catch (const std::bad_alloc&) {
+    return true;
+  }
+}
+
+class StepMemory : public testing::TestWithParam<std::uint64_t> {};
+
+// Whichever allocation of a first stage fails: nothing is leased, and the step stages again.
+TEST_P(StepMemory, RunningOutWhileStagingLeavesNothing) {
+  const std::vector<float> wanted = undisturbed({{kTokens}});
+  std::int64_t failure_count = 0;
+  for (bool has_failed = true; has_failed; failure_count += has_failed ? 1 : 0) {
+    const auto engine = open_engine({.arena = Arena::cached, .cache_bytes = GetParam()});
+    Stream stream(engine);
+    has_failed = stage_fails_after(stream, failure_count);
+    if (has_failed) {
+      EXPECT_EQ(leases_of(*engine), 0U);
+      expect_ok(stream.stage(kTokens));
+    }
+    expect_ok(stream.finish());
+    EXPECT_EQ(stream.outputs(), wanted) << "after allocation " << failure_count;
+    EXPECT_EQ(leases_of(*engine), 0U);
+  }
+  EXPECT_GT(failure_count, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(CacheBytes, StepMemory, testing::Values(0, 4096, 1 << 20));
+
+}  // namespace
+}  // namespace ple::test
