@@ -68,6 +68,25 @@ TEST_F(Run, BenchIoStagesAColdChunkOfTokens) {
   EXPECT_GT(cold["blocks_per_s"], 0);
 }
 
+TEST_F(Run, WarmStartReadsTheHotRowsBack) {
+  const std::string file = directory_->path("hot_rows");
+  const std::vector<std::string> options = {"--arena", "cached",       "--cache-bytes",
+                                            "64KiB",   "--warm-start", file};
+  const nlohmann::json cold = run("bf16", options);
+  EXPECT_EQ(cold["rows_prefetched"], 0);
+  const nlohmann::json warm = run("bf16", options);
+  EXPECT_GT(warm["rows_prefetched"], 0);
+  EXPECT_LT(warm["rows_missed"], cold["rows_missed"]);
+  EXPECT_EQ(warm["output_digest"], cold["output_digest"]);
+  // Of another model, or damaged: the start is cold, and right.
+  EXPECT_EQ(run("fp8", options)["rows_prefetched"], 0);
+  run("bf16", options);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const nlohmann::json damaged = run("bf16", options);
+  EXPECT_EQ(damaged["rows_prefetched"], 0);
+  EXPECT_EQ(damaged["output_digest"], cold["output_digest"]);
+}
+
 TEST_F(Run, DigestTellsOutputsApart) {
   const std::string digest = run("bf16", {})["output_digest"];
   EXPECT_NE(run("fp8", {})["output_digest"], digest);
