@@ -48,8 +48,8 @@ Result<std::unique_ptr<Layer>> load_engram_demo_layer_cpu(const ModelSpec& model
                                                         .value_bias = value_bias.data(),
                                                         .norm_offset = 0.0F}));
   for (std::size_t stream = 0; stream < parts.key.size(); ++stream) {
-    PLE_TRY(pack_bf16(model, parts.key[stream],
-                      static_cast<std::int64_t>(stream) * parts.hidden, weights.key()));
+    PLE_TRY(pack_bf16(model, parts.key[stream], static_cast<std::int64_t>(stream) * parts.hidden,
+                      weights.key()));
   }
   PLE_TRY(pack_bf16(model, parts.value, 0, weights.value()));
   return make_ple_layer_cpu(shape, options, std::move(weights), pool);

@@ -40,8 +40,8 @@ class EngramV41LayerCpu : public StatelessLayerCpu {
   }
 
   std::int64_t workspace_bytes(std::int64_t token_count) const override {
-    return static_cast<std::int64_t>(kernels::engram_layer_scratch_bytes_cpu(
-        shape_, static_cast<std::int32_t>(token_count)));
+    return static_cast<std::int64_t>(
+        kernels::engram_layer_scratch_bytes_cpu(shape_, static_cast<std::int32_t>(token_count)));
   }
 
   Status run(LayerWorkspace& layer_workspace, const LayerRun& run) const override {
@@ -83,13 +83,14 @@ Result<std::unique_ptr<Layer>> load_engram_v41_layer_cpu(const ModelSpec& model,
                           .embed_dim = parts.embed_dim,
                           .column_count = layer.hash->column_count(),
                           .eps = parts.eps};
+  const EngramRounding rounding = rounding_of(options);
   PLE_TRY_ASSIGN(const auto query_weight, read_bf16(model, parts.query_weight));
   PLE_TRY_ASSIGN(const auto key_weight, read_bf16(model, parts.key_weight));
   PLE_TRY_ASSIGN(kernels::EngramWeightsCpu weights,
-                 kernels::EngramWeightsCpu::create(shape, query_weight, key_weight));
+                 kernels::EngramWeightsCpu::create(shape, rounding, query_weight, key_weight));
   PLE_TRY(pack_e4m3_blocks(model, parts.key_value, parts.key_value_scale, weights.key_value()));
-  return std::unique_ptr<Layer>(std::make_unique<EngramV41LayerCpu>(
-      shape, rounding_of(options), layer.hash, std::move(weights), pool));
+  return std::unique_ptr<Layer>(
+      std::make_unique<EngramV41LayerCpu>(shape, rounding, layer.hash, std::move(weights), pool));
 }
 
 }  // namespace ple

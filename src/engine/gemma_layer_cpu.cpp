@@ -44,8 +44,8 @@ class GemmaLayerCpu : public StatelessLayerCpu {
   }
 
   std::int64_t workspace_bytes(std::int64_t token_count) const override {
-    return static_cast<std::int64_t>(kernels::gemma_layer_scratch_bytes_cpu(
-        shape_, static_cast<std::int32_t>(token_count)));
+    return static_cast<std::int64_t>(
+        kernels::gemma_layer_scratch_bytes_cpu(shape_, static_cast<std::int32_t>(token_count)));
   }
 
   Status run(LayerWorkspace& layer_workspace, const LayerRun& run) const override {
@@ -74,8 +74,7 @@ class GemmaLayerCpu : public StatelessLayerCpu {
 }  // namespace
 
 Result<std::unique_ptr<Layer>> load_gemma_layer_cpu(const ModelSpec& model, const LayerSpec& layer,
-                                                    const LayerOptions& options,
-                                                    ThreadPool& pool) {
+                                                    const LayerOptions& options, ThreadPool& pool) {
   const auto& parts = std::get<GemmaLayer>(layer.parts);
   const GemmaShape shape{.hidden = parts.hidden,
                          .layer_count = parts.layer_count,
@@ -86,8 +85,8 @@ Result<std::unique_ptr<Layer>> load_gemma_layer_cpu(const ModelSpec& model, cons
                  kernels::GemmaWeightsCpu::create(shape, norm_weight));
   PLE_TRY(pack_bf16(model, parts.projection, 0, weights.projection()));
   const bool is_bf16 = options.arithmetic == kernels::Arithmetic::reference;
-  return std::unique_ptr<Layer>(std::make_unique<GemmaLayerCpu>(
-      shape, scales_of(parts, is_bf16), is_bf16, std::move(weights), pool));
+  return std::unique_ptr<Layer>(std::make_unique<GemmaLayerCpu>(shape, scales_of(parts, is_bf16),
+                                                                is_bf16, std::move(weights), pool));
 }
 
 }  // namespace ple

@@ -24,15 +24,14 @@ class LongcatLayerCpu : public StatelessLayerCpu {
         pool_(pool) {
     traits_.output_elements = shape.hidden;
     traits_.stream_count = 1;
-    traits_.dense_bytes =
-        weights_.words().bytes() +
-        2 * static_cast<std::uint64_t>(std::int64_t{shape.hidden} * shape.table_count *
-                                       shape.row_dim);
+    traits_.dense_bytes = weights_.words().bytes() +
+                          2 * static_cast<std::uint64_t>(std::int64_t{shape.hidden} *
+                                                         shape.table_count * shape.row_dim);
   }
 
   std::int64_t workspace_bytes(std::int64_t token_count) const override {
-    return static_cast<std::int64_t>(kernels::longcat_layer_scratch_bytes_cpu(
-        shape_, static_cast<std::int32_t>(token_count)));
+    return static_cast<std::int64_t>(
+        kernels::longcat_layer_scratch_bytes_cpu(shape_, static_cast<std::int32_t>(token_count)));
   }
 
   Status run(LayerWorkspace& layer_workspace, const LayerRun& run) const override {

@@ -8,8 +8,7 @@ namespace ple {
 Status pack_bf16(const ModelSpec& model, const TensorRef& tensor, std::int64_t row_begin,
                  kernels::PackedMatrix& matrix) {
   return for_each_row_block(model, tensor, [&](auto begin, auto count, const std::byte* rows) {
-    return matrix.pack_rows(row_begin + begin, count,
-                            reinterpret_cast<const std::uint16_t*>(rows));
+    return matrix.pack_rows(row_begin + begin, count, reinterpret_cast<const std::uint16_t*>(rows));
   });
 }
 

@@ -28,7 +28,7 @@ struct EngramShape {
 // How the product takes its activations and gives its results.
 struct EngramRounding {
   bool quantizes_rows = false;  // to E4M3 with a power of two for each 32 elements
-  bool rounds_product = false;  // keys and values to bf16
+  bool rounds_product = false;  // keys and values to bf16, summed by blocks of 32 elements
 };
 
 // One step through the layer. All pointers are those of the device that runs the step.
@@ -42,7 +42,7 @@ struct EngramLayerArgs {
   const std::uint8_t* dead = nullptr;  // [token_count], not 0: takes no part
   const void* highway = nullptr;       // [token_count, stream_count, hidden]
   void* output = nullptr;              // the same shape and type; may be the highway itself
-  std::byte* scratch = nullptr;  // 64-byte aligned; the bytes are asked of the backend
+  std::byte* scratch = nullptr;        // 64-byte aligned; the bytes are asked of the backend
   std::int32_t token_count = 0;
 };
 

@@ -122,12 +122,11 @@ class EngramStep {
       }
       project_blocks(weights_.key_value(), x_.tokens(0, tile.token_count), pool,
                      [&](const ProductBlock& block) { take_product(tile, block); });
-      pool.parallel_for(std::int64_t{tile.token_count} * args_.shape.stream_count,
-                        [&](std::int64_t i) {
-                          const auto index = static_cast<std::int32_t>(i);
-                          inject(tile, index / args_.shape.stream_count,
-                                 index % args_.shape.stream_count);
-                        });
+      pool.parallel_for(
+          std::int64_t{tile.token_count} * args_.shape.stream_count, [&](std::int64_t i) {
+            const auto index = static_cast<std::int32_t>(i);
+            inject(tile, index / args_.shape.stream_count, index % args_.shape.stream_count);
+          });
     });
   }
 
@@ -156,9 +155,8 @@ class EngramStep {
     const std::int64_t key_count = std::int64_t{args_.shape.stream_count} * args_.shape.hidden;
     if (channel >= key_count) {
       for (std::int32_t t = 0; t < block.token_count; ++t) {
-        std::copy_n(
-            block.product + t * kPanelRows, row_count,
-            values_ + (block.token_begin + t) * args_.shape.hidden + (channel - key_count));
+        std::copy_n(block.product + t * kPanelRows, row_count,
+                    values_ + (block.token_begin + t) * args_.shape.hidden + (channel - key_count));
       }
       return;
     }
@@ -232,13 +230,15 @@ Status check(const EngramLayerArgs& args, const EngramWeightsCpu& weights) {
 
 }  // namespace
 
-Result<EngramWeightsCpu> EngramWeightsCpu::create(const EngramShape& shape,
+Result<EngramWeightsCpu> EngramWeightsCpu::create(const EngramShape& shape, EngramRounding rounding,
                                                   std::span<const std::uint16_t> query_weight,
                                                   std::span<const std::uint16_t> key_weight) {
   EngramWeightsCpu weights;
-  PLE_TRY_ASSIGN(weights.key_value_, PackedMatrix::allocate({.group_count = shape.stream_count + 1,
-                                                             .group_rows = shape.hidden,
-                                                             .inner_count = shape.embed_dim}));
+  PLE_TRY_ASSIGN(weights.key_value_,
+                 PackedMatrix::allocate({.group_count = shape.stream_count + 1,
+                                         .group_rows = shape.hidden,
+                                         .inner_count = shape.embed_dim,
+                                         .block_count = rounding.rounds_product ? 32 : 0}));
   PLE_TRY_ASSIGN(weights.gate_scale_, AlignedBuffer::allocate(query_weight.size() * sizeof(float)));
   for (std::size_t i = 0; i < query_weight.size(); ++i) {
     weights.gate_scale_.as<float>()[i] = bf16_to_f32(query_weight[i]) * bf16_to_f32(key_weight[i]);

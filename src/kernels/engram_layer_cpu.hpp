@@ -19,7 +19,7 @@ class EngramWeightsCpu {
  public:
   // The vectors are bf16 bits [stream_count, hidden]. The product is zero until its rows are packed
   // into key_value().
-  static Result<EngramWeightsCpu> create(const EngramShape& shape,
+  static Result<EngramWeightsCpu> create(const EngramShape& shape, EngramRounding rounding,
                                          std::span<const std::uint16_t> query_weight,
                                          std::span<const std::uint16_t> key_weight);
 

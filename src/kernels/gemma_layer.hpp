@@ -32,8 +32,8 @@ struct GemmaScales {
 struct GemmaLayerArgs {
   GemmaShape shape;
   GemmaScales scales;
-  bool rounds_each = false;               // each operation to bf16, as the public code does
-  HighwayType type = HighwayType::f32;    // of input and output
+  bool rounds_each = false;             // each operation to bf16, as the public code does
+  HighwayType type = HighwayType::f32;  // of input and output
   RowView rows;
   const SlotId* slots = nullptr;  // [token_count]
   const void* input = nullptr;    // [token_count, hidden]

@@ -30,7 +30,8 @@ void combine(const GemmaLayerArgs& args, const float* product, const std::uint16
   const std::int32_t count = args.shape.layer_dim;
   const Vector projection_scale = hn::Set(f32, args.scales.projection);
   const auto context = [&](std::int64_t i, std::size_t lanes) HWY_ATTR {
-    return round_in<kRounds>(hn::Mul(round_in<kRounds>(load(product + i, lanes)), projection_scale));
+    return round_in<kRounds>(
+        hn::Mul(round_in<kRounds>(load(product + i, lanes)), projection_scale));
   };
   Vector squares = hn::Zero(f32);
   for_each_vector(count, [&](std::int64_t i, std::size_t lanes) HWY_ATTR {
@@ -112,8 +113,7 @@ class GemmaStep {
                      [&](const ProductBlock& block) { keep(block); });
       pool.parallel_for(std::int64_t{tile.token_count} * args_.shape.layer_count,
                         [&](std::int64_t i) {
-                          combine(tile, i / args_.shape.layer_count,
-                                  i % args_.shape.layer_count);
+                          combine(tile, i / args_.shape.layer_count, i % args_.shape.layer_count);
                         });
     });
   }
@@ -140,9 +140,9 @@ class GemmaStep {
   void keep(const ProductBlock& block) const {
     const PackedMatrix& matrix = weights_.projection();
     for (std::int32_t t = 0; t < block.token_count; ++t) {
-      std::copy_n(block.product + t * kPanelRows, matrix.panel_rows(block.panel_index),
-                  products_ + (block.token_begin + t) * width() +
-                      matrix.panel_row(block.panel_index));
+      std::copy_n(
+          block.product + t * kPanelRows, matrix.panel_rows(block.panel_index),
+          products_ + (block.token_begin + t) * width() + matrix.panel_row(block.panel_index));
     }
   }
 

@@ -29,7 +29,7 @@ struct LongcatLayerArgs {
   const TokenId* tokens = nullptr;        // [token_count], in [0, vocab_size)
   const std::uint8_t* ignored = nullptr;  // [token_count]
   void* output = nullptr;                 // [token_count, hidden]
-  std::byte* scratch = nullptr;  // 64-byte aligned; the bytes are asked of the backend
+  std::byte* scratch = nullptr;           // 64-byte aligned; the bytes are asked of the backend
   std::int32_t token_count = 0;
 };
 

@@ -173,9 +173,9 @@ Status check(const LongcatLayerArgs& args, const LongcatWeightsCpu& weights) {
 Result<LongcatWeightsCpu> LongcatWeightsCpu::create(const LongcatShape& shape) {
   LongcatWeightsCpu weights;
   for (std::int32_t i = 0; i < shape.table_count; ++i) {
-    PLE_TRY_ASSIGN(PackedMatrix projection,
-                   PackedMatrix::allocate(
-                       {.group_count = 1, .group_rows = shape.hidden, .inner_count = shape.row_dim}));
+    PLE_TRY_ASSIGN(PackedMatrix projection, PackedMatrix::allocate({.group_count = 1,
+                                                                    .group_rows = shape.hidden,
+                                                                    .inner_count = shape.row_dim}));
     weights.projections_.push_back(std::move(projection));
   }
   PLE_TRY_ASSIGN(weights.words_,

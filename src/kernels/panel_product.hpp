@@ -13,6 +13,7 @@ struct PanelProductArgs {
   float* product = nullptr;                   // [token_count, 64]
   std::int64_t x_stride = 0;
   std::int32_t pair_count = 0;
+  std::int32_t block_pairs = 0;  // summed apart, then added to the product; at least 1
   std::int32_t token_count = 0;
 };
 

@@ -10,7 +10,8 @@
 // Products Y = X . W^T with bf16 weights and f32 sums on the CPU. The sum of an output runs over k
 // in one order, whatever the other tokens, the threads and the processor are: for each pair of
 // elements first the odd, then the even one is added with one rounding each. The bits of a token's
-// outputs therefore never depend on the batch around it.
+// outputs therefore never depend on the batch around it. A matrix may ask for sums of blocks of k,
+// added up one after the other, as FP8 products with a scale for each block are made.
 
 namespace ple::kernels {
 
@@ -25,6 +26,7 @@ class PackedMatrix {
     std::int32_t group_count = 1;
     std::int32_t group_rows = 0;
     std::int32_t inner_count = 0;  // length of k
+    std::int32_t block_count = 0;  // elements of k in a block, even; 0: all are one block
   };
 
   // All zero.

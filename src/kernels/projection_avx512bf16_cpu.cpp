@@ -38,27 +38,32 @@ PLE_TARGET void tile_product(const Args& args, std::int32_t token_begin, const s
                              int ahead_lines) {
   const std::uint16_t* x = args.x + token_begin * args.x_stride;
   const std::uint16_t* w = args.panel;
-  __m512 sum[kTokens][kVectorCount];
-  for (int t = 0; t < kTokens; ++t) {
-    for (int v = 0; v < kVectorCount; ++v) sum[t][v] = _mm512_setzero_ps();
-  }
-  for (std::int32_t pair = 0; pair < args.pair_count; ++pair, x += 2, w += 2 * kPanelRows) {
-    for (int line = 0; line < ahead_lines; ++line, ahead += kLineElements) {
-      _mm_prefetch(ahead, _MM_HINT_T1);
-    }
-    __m512bh w_pairs[kVectorCount];
-    for (int v = 0; v < kVectorCount; ++v) w_pairs[v] = load_pairs(w + 2 * kVectorRows * v);
+  float* product = args.product + std::int64_t{token_begin} * kPanelRows;
+  for (std::int32_t pair_begin = 0; pair_begin < args.pair_count; pair_begin += args.block_pairs) {
+    const std::int32_t pair_end = std::min(pair_begin + args.block_pairs, args.pair_count);
+    __m512 sum[kTokens][kVectorCount];
     for (int t = 0; t < kTokens; ++t) {
-      const __m512bh x_pair = broadcast_pair(x + t * args.x_stride);
-      for (int v = 0; v < kVectorCount; ++v) {
-        sum[t][v] = _mm512_dpbf16_ps(sum[t][v], w_pairs[v], x_pair);
+      for (int v = 0; v < kVectorCount; ++v) sum[t][v] = _mm512_setzero_ps();
+    }
+    for (std::int32_t pair = pair_begin; pair < pair_end; ++pair, x += 2, w += 2 * kPanelRows) {
+      for (int line = 0; line < ahead_lines; ++line, ahead += kLineElements) {
+        _mm_prefetch(ahead, _MM_HINT_T1);
+      }
+      __m512bh w_pairs[kVectorCount];
+      for (int v = 0; v < kVectorCount; ++v) w_pairs[v] = load_pairs(w + 2 * kVectorRows * v);
+      for (int t = 0; t < kTokens; ++t) {
+        const __m512bh x_pair = broadcast_pair(x + t * args.x_stride);
+        for (int v = 0; v < kVectorCount; ++v) {
+          sum[t][v] = _mm512_dpbf16_ps(sum[t][v], w_pairs[v], x_pair);
+        }
       }
     }
-  }
-  float* product = args.product + std::int64_t{token_begin} * kPanelRows;
-  for (int t = 0; t < kTokens; ++t) {
-    for (int v = 0; v < kVectorCount; ++v) {
-      _mm512_storeu_ps(product + t * kPanelRows + v * kVectorRows, sum[t][v]);
+    for (int t = 0; t < kTokens; ++t) {
+      for (int v = 0; v < kVectorCount; ++v) {
+        float* to = product + t * kPanelRows + v * kVectorRows;
+        _mm512_storeu_ps(
+            to, pair_begin == 0 ? sum[t][v] : _mm512_add_ps(_mm512_loadu_ps(to), sum[t][v]));
+      }
     }
   }
 }

@@ -44,19 +44,22 @@ HWY_INLINE PairValues broadcast_pair(const float* from) {
   return {hn::Set(f32, from[0]), hn::Set(f32, from[1])};
 }
 
-// kVectors vectors of rows from row_begin on by kTokens tokens from token_begin on.
+// kVectors vectors of rows from row_begin on by kTokens tokens from token_begin on, over the block
+// of pairs that begins at pair_begin.
 template <int kVectors, int kTokens, class Element>
 HWY_NOINLINE void tile_product(const PanelProductArgs<Element>& args, std::int32_t token_begin,
-                               int row_begin) {
+                               int row_begin, std::int32_t pair_begin) {
   const F32 f32;
   const int lanes = static_cast<int>(hn::Lanes(f32));
-  const Element* x = args.x + token_begin * args.x_stride;
-  const auto* w = reinterpret_cast<const std::uint32_t*>(args.panel) + row_begin;
+  const Element* x = args.x + token_begin * args.x_stride + 2 * std::int64_t{pair_begin};
+  const auto* w = reinterpret_cast<const std::uint32_t*>(args.panel) + row_begin +
+                  std::int64_t{pair_begin} * kPanelRows;
+  const std::int32_t pair_end = std::min(pair_begin + args.block_pairs, args.pair_count);
   Vector sum[kTokens][kVectors];
   for (int t = 0; t < kTokens; ++t) {
     for (int v = 0; v < kVectors; ++v) sum[t][v] = hn::Zero(f32);
   }
-  for (std::int32_t pair = 0; pair < args.pair_count; ++pair, x += 2, w += kPanelRows) {
+  for (std::int32_t pair = pair_begin; pair < pair_end; ++pair, x += 2, w += kPanelRows) {
     PairValues w_pairs[kVectors];
     for (int v = 0; v < kVectors; ++v) w_pairs[v] = split_pairs(hn::LoadU(U32(), w + v * lanes));
     for (int t = 0; t < kTokens; ++t) {
@@ -70,7 +73,8 @@ HWY_NOINLINE void tile_product(const PanelProductArgs<Element>& args, std::int32
   float* product = args.product + std::int64_t{token_begin} * kPanelRows + row_begin;
   for (int t = 0; t < kTokens; ++t) {
     for (int v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[t][v], f32, product + t * kPanelRows + v * lanes);
+      float* to = product + t * kPanelRows + v * lanes;
+      hn::StoreU(pair_begin == 0 ? sum[t][v] : hn::Add(hn::LoadU(f32, to), sum[t][v]), f32, to);
     }
   }
 }
@@ -82,11 +86,13 @@ void panel_product(const PanelProductArgs<Element>& args) {
   constexpr int kTokens = 4;
   const int step = kVectors * static_cast<int>(hn::Lanes(F32()));
   for (int row = 0; row < kPanelRows; row += step) {
-    std::int32_t token = 0;
-    for (; token + kTokens <= args.token_count; token += kTokens) {
-      tile_product<kVectors, kTokens>(args, token, row);
+    for (std::int32_t pair = 0; pair < args.pair_count; pair += args.block_pairs) {
+      std::int32_t token = 0;
+      for (; token + kTokens <= args.token_count; token += kTokens) {
+        tile_product<kVectors, kTokens>(args, token, row, pair);
+      }
+      for (; token < args.token_count; ++token) tile_product<kVectors, 1>(args, token, row, pair);
     }
-    for (; token < args.token_count; ++token) tile_product<kVectors, 1>(args, token, row);
   }
 }
 
@@ -107,9 +113,11 @@ HWY_EXPORT(panel_product_f32);
 HWY_EXPORT(target_name);
 
 Result<PackedMatrix> PackedMatrix::allocate(const Shape& shape) {
-  if (shape.group_count < 1 || shape.group_rows < 1 || shape.inner_count < 1) {
-    return error(StatusCode::invalid_argument, "a matrix of {} x {} rows of {} elements",
-                 shape.group_count, shape.group_rows, shape.inner_count);
+  if (shape.group_count < 1 || shape.group_rows < 1 || shape.inner_count < 1 ||
+      shape.block_count < 0 || shape.block_count % 2 != 0) {
+    return error(StatusCode::invalid_argument,
+                 "a matrix of {} x {} rows of {} elements in blocks of {}", shape.group_count,
+                 shape.group_rows, shape.inner_count, shape.block_count);
   }
   PackedMatrix matrix;
   matrix.shape_ = shape;
@@ -151,6 +159,8 @@ PanelProductArgs<Element> panel_args(const PackedMatrix& matrix, std::int32_t pa
           .product = product,
           .x_stride = x.stride,
           .pair_count = matrix.pair_count(),
+          .block_pairs = matrix.shape().block_count == 0 ? matrix.pair_count()
+                                                         : matrix.shape().block_count / 2,
           .token_count = x.token_count};
 }
 

@@ -71,8 +71,8 @@ class GatheredTile {
     RowView rows;
     const SlotId* slots = nullptr;  // [token_count of the step, column_count]
     std::int32_t column_count = 0;
-    std::int64_t stride = 0;        // in elements, even
-    std::int64_t capacity = 0;      // tokens of the largest tile
+    std::int64_t stride = 0;    // in elements, even
+    std::int64_t capacity = 0;  // tokens of the largest tile
   };
 
   GatheredTile(const Inputs& inputs, ScratchParts& scratch)

@@ -50,7 +50,7 @@ TEST(EngramV41Checkpoint, OpensThePublicLayoutAndAsksForTheReferencesRows) {
     ModelSpec model = open_golden(name);
     EXPECT_EQ(model.family, Family::engram_v41);
     EXPECT_TRUE(model.layers[0].hash->needs_token_map());
-    const std::string io = name + "_ids.safetensors";
+    const std::string io = name + "_io.safetensors";
     const Status status = set_token_map(model, tokens_of(golden_numbers(io, "token_map")));
     ASSERT_TRUE(status.is_ok()) << status.message();
 
@@ -96,7 +96,7 @@ TEST(EngramDemoCheckpoint, OpensAndAsksForTheReferencesRows) {
   for (const std::string name : {"engram_demo/tiny_hc4", "engram_demo/tiny_hc2"}) {
     ModelSpec model = open_golden(name);
     EXPECT_EQ(model.family, Family::engram_demo);
-    const std::string io = name + "_ids.safetensors";
+    const std::string io = name + "_io.safetensors";
     ASSERT_TRUE(set_token_map(model, tokens_of(golden_numbers(io, "token_map"))).is_ok());
     const std::vector<TokenId> tokens = tokens_of(golden_numbers(io, "input_ids"));
     for (const LayerSpec& layer : model.layers) {
@@ -123,7 +123,7 @@ TEST(LongcatCheckpoint, OpensThePublicLayoutAndAsksForTheReferencesRows) {
     const auto& hash = static_cast<const LongcatHash&>(*layer.hash);
     EXPECT_EQ(parts.projection.size(), static_cast<std::size_t>(parts.table_count));
     EXPECT_EQ(layer.table.shards.size(), static_cast<std::size_t>(parts.table_count));
-    const std::string io = name + "_ids.safetensors";
+    const std::string io = name + "_io.safetensors";
     const std::vector<std::int64_t> expected = golden_numbers(io, "ids");
     const std::vector<RowId> rows = rows_of(hash, tokens_of(golden_numbers(io, "input_ids")), 2);
     const std::vector<std::int64_t> offsets = hash.offsets();
@@ -147,7 +147,7 @@ TEST(GemmaCheckpoint, OpensThePublicLayoutAndAsksForTheReferencesRows) {
     EXPECT_EQ(parts.layer_dim, 24);
     EXPECT_EQ(parts.scalars_in_bf16, name == "gemma/tiny_gemma3n");
     EXPECT_EQ(layer.table.encoding.row_bytes, 4 * 24 * 2);
-    const std::string io = name + "_ids.safetensors";
+    const std::string io = name + "_io.safetensors";
     const std::vector<RowId> rows =
         rows_of(*layer.hash, tokens_of(golden_numbers(io, "input_ids")), 2);
     EXPECT_EQ((std::vector<std::int64_t>{rows.begin(), rows.end()}),
@@ -164,7 +164,7 @@ void link_golden(const std::string& name, const test::TempDirectory& directory) 
 }
 
 TEST(TokenMap, IsFoundBesideTheConfigInBothForms) {
-  const auto numbers = golden_numbers("engram_v41/tiny_hc4_ids.safetensors", "token_map");
+  const auto numbers = golden_numbers("engram_v41/tiny_hc4_io.safetensors", "token_map");
   const std::vector<TokenId> map = tokens_of(numbers);
   const auto tensor = test::tensor_of("token_map", DType::i32, {std::ssize(map)}, map);
   std::uint64_t identity = 0;
