@@ -57,10 +57,10 @@ TEST(QuantizeE4m3Blocks, KeepsTheNearestCodes) {
     const std::int64_t middle = random.between(90, 140);
     std::array<std::uint16_t, kBlock> block;
     for (std::uint16_t& bits : block) {
-      bits = static_cast<std::uint16_t>((random.bits() & 0x807F) |
-                                        static_cast<std::uint64_t>(random.between(
-                                            std::max<std::int64_t>(middle - 14, 1), middle))
-                                            << 7);
+      bits = static_cast<std::uint16_t>(
+          (random.bits() & 0x807F) |
+          static_cast<std::uint64_t>(random.between(std::max<std::int64_t>(middle - 14, 1), middle))
+              << 7);
     }
     if (random.chance(0.2)) block.fill(static_cast<std::uint16_t>(random.bits() & 0x8000));
     expect_quantized(block);
@@ -100,8 +100,7 @@ TEST(SignedGate, RisesWithTheScoreAndIsOdd) {
 
 // E4M3 codes with a scale for each 32x32 block, as bf16.
 std::vector<std::uint16_t> dequantized(const std::vector<std::uint8_t>& codes,
-                                       const std::vector<std::uint8_t>& scales,
-                                       std::size_t inner) {
+                                       const std::vector<std::uint8_t>& scales, std::size_t inner) {
   std::vector<std::uint16_t> values(codes.size());
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const std::size_t block = i / inner / 32 * (inner / 32) + i % inner / 32;
@@ -132,17 +131,17 @@ TEST(EngramProduct, IsTheOfficialFp8ProductBitForBit) {
                                          .inner_count = static_cast<std::int32_t>(c.inner),
                                          .block_count = 32})
             .value();
-    ASSERT_TRUE(
-        matrix.pack_rows(0, static_cast<std::int64_t>(c.rows), weights.data()).is_ok());
+    ASSERT_TRUE(matrix.pack_rows(0, static_cast<std::int64_t>(c.rows), weights.data()).is_ok());
     auto x = golden_tensor<std::uint16_t>(io, std::string("layer") + c.layer + ".rows");
     const auto kv = golden_tensor<std::uint16_t>(io, std::string("layer") + c.layer + ".fp8.kv");
     kernels::quantize_e4m3_blocks(x.data(), std::ssize(x));
     std::vector<float> y(kv.size());
     ASSERT_EQ(kv.size(), x.size() / c.inner * c.rows);
-    kernels::project(matrix,
-                     kernels::Activations<std::uint16_t>{x.data(), static_cast<std::int64_t>(c.inner),
-                                          static_cast<std::int32_t>(x.size() / c.inner)},
-                     y.data(), *pool);
+    kernels::project(
+        matrix,
+        kernels::Activations<std::uint16_t>{x.data(), static_cast<std::int64_t>(c.inner),
+                                            static_cast<std::int32_t>(x.size() / c.inner)},
+        y.data(), *pool);
     std::size_t differing = 0;
     for (std::size_t i = 0; i < kv.size(); ++i) differing += f32_to_bf16(y[i]) != kv[i] ? 1 : 0;
     EXPECT_EQ(differing, 0) << c.model << " layer " << c.layer << " of " << kv.size();
