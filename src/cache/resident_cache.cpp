@@ -150,8 +150,9 @@ Status ResidentCache::stage(std::span<const RowId> ids, StagedRows& staged) {
   return rows->stage(ids);
 }
 
-Status ResidentCache::prefetch(std::span<const RowId> ids) {
-  return check_row_ids(ids, source_.row_count());
+Result<std::size_t> ResidentCache::prefetch(std::span<const RowId> ids, std::size_t) {
+  PLE_TRY(check_row_ids(ids, source_.row_count()));
+  return ids.size();
 }
 
 }  // namespace ple

@@ -20,7 +20,7 @@ class ResidentCache final : public RowCache {
 
   Result<std::unique_ptr<StagedRows>> make_staged(std::size_t ids_max) override;
   Status stage(std::span<const RowId> ids, StagedRows& staged) override;
-  Status prefetch(std::span<const RowId> ids) override;
+  Result<std::size_t> prefetch(std::span<const RowId> ids, std::size_t prefetches_max) override;
 
   std::vector<RowId> hot_rows(std::size_t) const override { return {}; }
   RowCacheMetrics metrics() const override { return counters_.read(); }

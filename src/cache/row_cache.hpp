@@ -130,9 +130,15 @@ class RowCache {
   // waiting. On failure nothing is leased. The staged rows of the step before must be released.
   virtual Status stage(std::span<const RowId> ids, StagedRows& staged) = 0;
 
+  // Reads under way for prefetches: more are not started.
+  static constexpr std::size_t kPrefetchesMax = 64;
+
   // Starts reading rows that a later step will ask for into free or cold slots, without evicting a
-  // leased one, and returns at once; rows that find no place are dropped.
-  virtual Status prefetch(std::span<const RowId> ids) = 0;
+  // leased one, and returns at once; rows that find no place are dropped. Returns how many of the
+  // ids, from the first, it has seen to: not all while prefetches_max loads of them are under way
+  // (in device memory until a step has placed them).
+  virtual Result<std::size_t> prefetch(std::span<const RowId> ids,
+                                       std::size_t prefetches_max = kPrefetchesMax) = 0;
 
   // The ids in the arena, hottest first, at most count: to be saved and prefetched at next open.
   virtual std::vector<RowId> hot_rows(std::size_t count) const = 0;

@@ -206,21 +206,37 @@ Status RowLoads::reserve(std::size_t rows_max) {
   return made.status();
 }
 
-Result<RowLoad*> RowLoads::open(std::size_t rows_max, bool prefetch) {
+Result<RowLoad*> RowLoads::open(std::size_t rows_max) {
   const MutexLock lock(mutex_);
+  settle_and_count_prefetches();
+  return open_idle(rows_max, false);
+}
+
+Result<RowLoad*> RowLoads::open_prefetch(std::size_t rows_max, std::size_t prefetches_max) {
+  const MutexLock lock(mutex_);
+  if (settle_and_count_prefetches() >= prefetches_max) return nullptr;
+  return open_idle(rows_max, true);
+}
+
+std::size_t RowLoads::settle_and_count_prefetches() {
   std::size_t prefetch_count = 0;
-  RowLoad* fitting = nullptr;
   for (std::size_t index = 0; index < count_; ++index) {
     RowLoad& load = *loads_[index];
     load.settle_unattended(sets_);
-    if (!load.is_idle()) {
-      if (load.is_prefetch()) ++prefetch_count;
-    } else if (load.rows_max() >= rows_max &&
-               (fitting == nullptr || load.rows_max() < fitting->rows_max())) {
+    if (!load.is_idle() && load.is_prefetch()) ++prefetch_count;
+  }
+  return prefetch_count;
+}
+
+Result<RowLoad*> RowLoads::open_idle(std::size_t rows_max, bool prefetch) {
+  RowLoad* fitting = nullptr;
+  for (std::size_t index = 0; index < count_; ++index) {
+    RowLoad& load = *loads_[index];
+    if (load.is_idle() && load.rows_max() >= rows_max &&
+        (fitting == nullptr || load.rows_max() < fitting->rows_max())) {
       fitting = &load;
     }
   }
-  if (prefetch && prefetch_count >= kPrefetchesMax) return nullptr;
   if (fitting == nullptr) {
     PLE_TRY_ASSIGN(fitting, make(std::bit_ceil(rows_max)));
   }

@@ -102,8 +102,6 @@ class RowLoad {
 // All loads of a cache, numbered for the marks.
 class RowLoads {
  public:
-  static constexpr std::size_t kPrefetchesMax = 64;
-
   RowLoads(RowSource& source, SlotSets& sets, SlotMemoryFactory landing_memory,
            std::uint32_t slot_bytes)
       : source_(source),
@@ -116,9 +114,12 @@ class RowLoads {
   // Makes one more load of this size, so that open finds one.
   Status reserve(std::size_t rows_max) PLE_EXCLUDES(mutex_);
 
-  // An open load for up to rows_max rows; settles the loads that are done and that nobody waits
-  // for. For a prefetch null while kPrefetchesMax are under way.
-  Result<RowLoad*> open(std::size_t rows_max, bool prefetch) PLE_EXCLUDES(mutex_);
+  // An open load for up to rows_max rows of a step; settles the loads that are done and that nobody
+  // waits for.
+  Result<RowLoad*> open(std::size_t rows_max) PLE_EXCLUDES(mutex_);
+  // The same for a prefetch; null while prefetches_max of them are under way.
+  Result<RowLoad*> open_prefetch(std::size_t rows_max, std::size_t prefetches_max)
+      PLE_EXCLUDES(mutex_);
 
   RowLoad& at(std::uint32_t index) { return *loads_[index]; }
 
@@ -130,6 +131,8 @@ class RowLoads {
 
  private:
   Result<RowLoad*> make(std::size_t rows_max) PLE_REQUIRES(mutex_);
+  std::size_t settle_and_count_prefetches() PLE_REQUIRES(mutex_);
+  Result<RowLoad*> open_idle(std::size_t rows_max, bool prefetch) PLE_REQUIRES(mutex_);
 
   RowSource& source_;
   SlotSets& sets_;

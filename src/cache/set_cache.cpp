@@ -84,22 +84,21 @@ Status SetCache::stage(std::span<const RowId> ids, StagedRows& staged) {
   return step->stage(ids);
 }
 
-Status SetCache::prefetch(std::span<const RowId> ids) {
+Result<std::size_t> SetCache::prefetch(std::span<const RowId> ids, std::size_t prefetches_max) {
   PLE_TRY(check_row_ids(ids, shared_.source.row_count()));
-  if (slot_count() == 0) return {};
-  bool is_full = false;
-  while (!ids.empty() && !is_full) {
-    const std::size_t count = std::min(ids.size(), kPrefetchRows);
-    PLE_TRY(prefetch_chunk(ids.first(count), is_full));
-    ids = ids.subspan(count);
+  if (slot_count() == 0) return ids.size();
+  for (std::size_t begin = 0; begin < ids.size(); begin += kPrefetchRows) {
+    const std::size_t count = std::min(ids.size() - begin, kPrefetchRows);
+    PLE_TRY_ASSIGN(const bool is_started,
+                   prefetch_chunk(ids.subspan(begin, count), prefetches_max));
+    if (!is_started) return begin;
   }
-  return {};
+  return ids.size();
 }
 
-Status SetCache::prefetch_chunk(std::span<const RowId> ids, bool& is_full) {
-  PLE_TRY_ASSIGN(RowLoad* const load, shared_.loads.open(kPrefetchRows, true));
-  is_full = load == nullptr;
-  if (is_full) return {};
+Result<bool> SetCache::prefetch_chunk(std::span<const RowId> ids, std::size_t prefetches_max) {
+  PLE_TRY_ASSIGN(RowLoad* const load, shared_.loads.open_prefetch(kPrefetchRows, prefetches_max));
+  if (load == nullptr) return false;
   const std::unique_ptr<RowLoad, DropReference> reference(load, {shared_.sets});
   // No open step has the floor's epoch: nobody takes the slot for its own.
   const std::uint32_t floor = short_epoch(shared_.epochs.floor());
@@ -121,11 +120,11 @@ Status SetCache::prefetch_chunk(std::span<const RowId> ids, bool& is_full) {
   }
   if (counted.rows_prefetched == 0) {
     load->give_up(shared_.sets, {});
-    return {};
+    return true;
   }
   PLE_TRY(load->submit(shared_.source, shared_.sets));
   shared_.counters.add(counted);
-  return {};
+  return true;
 }
 
 std::vector<RowId> SetCache::hot_rows(std::size_t count) const {

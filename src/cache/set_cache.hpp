@@ -42,7 +42,7 @@ class SetCache final : public RowCache {
 
   Result<std::unique_ptr<StagedRows>> make_staged(std::size_t ids_max) override;
   Status stage(std::span<const RowId> ids, StagedRows& staged) override;
-  Status prefetch(std::span<const RowId> ids) override;
+  Result<std::size_t> prefetch(std::span<const RowId> ids, std::size_t prefetches_max) override;
 
   std::vector<RowId> hot_rows(std::size_t count) const override;
   RowCacheMetrics metrics() const override { return shared_.counters.read(); }
@@ -54,7 +54,8 @@ class SetCache final : public RowCache {
       : shared_(source, options, std::move(arena), std::move(sets), slot_bytes) {}
 
  private:
-  Status prefetch_chunk(std::span<const RowId> ids, bool& is_full);
+  // False when too many are under way.
+  Result<bool> prefetch_chunk(std::span<const RowId> ids, std::size_t prefetches_max);
 
   SharedRows shared_;
 };

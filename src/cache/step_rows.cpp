@@ -24,7 +24,7 @@ StepRows::StepRows(SharedRows& shared, std::size_t ids_max, std::unique_ptr<Slot
   shared_slots_.reserve(ids_max);
   joined_rows_.reserve(ids_max);
   joined_loads_.reserve(SlotMark::kLoadIndexCount);
-  placed_loads_.reserve(RowLoads::kPrefetchesMax);
+  placed_loads_.reserve(RowCache::kPrefetchesMax);
 }
 
 Status StepRows::stage(std::span<const RowId> ids) {
@@ -85,7 +85,7 @@ void StepRows::lease_hits(std::span<const RowId> ids) {
 }
 
 Status StepRows::fetch_misses(std::span<const RowId> ids) {
-  PLE_TRY_ASSIGN(load_, shared_.loads.open(misses_.size(), false));
+  PLE_TRY_ASSIGN(load_, shared_.loads.open(misses_.size()));
   map_.clear(misses_.size());
   for (const std::uint32_t index : misses_) slots_[index] = resolve_miss(ids[index]);
   if (counted_.rows_missed > 0) return load_->submit(shared_.source, shared_.sets);
@@ -245,7 +245,7 @@ Status StepRows::read_again(std::chrono::nanoseconds deadline) {
   const auto failed_end = std::partition(joined_rows_.begin(), joined_rows_.end(), has_failed);
   joined_rows_.erase(failed_end, joined_rows_.end());
   if (joined_rows_.empty()) return {};
-  PLE_TRY_ASSIGN(second_load_, shared_.loads.open(joined_rows_.size(), false));
+  PLE_TRY_ASSIGN(second_load_, shared_.loads.open(joined_rows_.size()));
   map_.clear(joined_rows_.size());
   for (const JoinedRow& joined : joined_rows_) {
     if (map_.find(joined.slot) != nullptr) continue;

@@ -44,6 +44,7 @@ Result<std::shared_ptr<Engine>> Engine::open(std::shared_ptr<const ModelSpec> mo
 
 Engine::~Engine() {
   if (options_.warm_start.empty()) return;
+  warm_start_.reset();
   const Status saved = save_warm_start(options_.warm_start, *model_, layers_);
   if (!saved.is_ok()) log().log(LogLevel::warning, "{}", saved.message());
 }
@@ -155,11 +156,14 @@ Status Engine::load_weights() {
 
 void Engine::read_warm_start() {
   if (options_.warm_start.empty()) return;
-  const Status loaded = load_warm_start(options_.warm_start, *model_, layers_);
-  if (loaded.is_ok()) return;
+  auto started = WarmStart::start(options_.warm_start, *model_, layers_);
+  if (started.is_ok()) {
+    warm_start_ = std::move(started).value();
+    return;
+  }
   // A cold start is only slower.
-  log().log(loaded.code() == StatusCode::not_found ? LogLevel::info : LogLevel::warning, "{}",
-            loaded.message());
+  const bool is_first = started.status().code() == StatusCode::not_found;
+  log().log(is_first ? LogLevel::info : LogLevel::warning, "{}", started.status().message());
 }
 
 Status Engine::read_rows(std::size_t layer, std::span<const RowId> rows, bool direct,

@@ -15,6 +15,7 @@
 #include "engine/layer.hpp"
 #include "engine/metrics.hpp"
 #include "engine/options.hpp"
+#include "engine/warm_start.hpp"
 #include "sequence/timeline.hpp"
 #include "table/table.hpp"
 
@@ -91,6 +92,7 @@ class Engine {
 
   std::unique_ptr<Backend> backend_;
   std::vector<EngineLayer> layers_;
+  std::unique_ptr<WarmStart> warm_start_;  // last: it fills the layers' caches
 };
 
 }  // namespace ple

@@ -117,7 +117,7 @@ Status Sequence::announce(std::span<const TokenId> tokens) {
     PLE_TRY(hash.check(tokens));
     std::vector<RowId> ids(tokens.size() * static_cast<std::size_t>(hash.column_count()));
     hash.row_ids(timeline_.history(), tokens, ids.data());
-    PLE_TRY(layer.cache->prefetch(ids));
+    PLE_TRY(layer.cache->prefetch(ids).status());
   }
   return {};
 }

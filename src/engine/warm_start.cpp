@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/engine.hpp"
 #include "io/replace_file.hpp"
 
 namespace ple {
@@ -19,6 +21,9 @@ constexpr char kMagic[8] = {'P', 'L', 'E', 'W', 'A', 'R', 'M', '\0'};
 constexpr std::uint32_t kVersion = 1;
 // Half of what a cache holds is hot enough to be worth reading back.
 constexpr std::size_t kHotShare = 2;
+// Loads under way: steps take turns with them on the disk.
+constexpr std::size_t kLoadsMax = 2;
+constexpr std::chrono::milliseconds kPause(2);
 
 struct Header {
   char magic[8];
@@ -67,8 +72,8 @@ Status save_warm_start(const std::string& path, const ModelSpec& model,
   return replace_file(path, std::as_bytes(std::span(bytes)));
 }
 
-Status load_warm_start(const std::string& path, const ModelSpec& model,
-                       std::span<const EngineLayer> layers) {
+Result<std::unique_ptr<WarmStart>> WarmStart::start(const std::string& path, const ModelSpec& model,
+                                                    std::span<const EngineLayer> layers) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return error(StatusCode::not_found, "warm start file '{}': none yet", path);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -87,6 +92,7 @@ Status load_warm_start(const std::string& path, const ModelSpec& model,
     return error(StatusCode::invalid_argument, "warm start file '{}': of another model or version",
                  path);
   }
+  std::vector<LayerRows> hot;
   std::size_t at = sizeof(header);
   for (std::uint32_t i = 0; i < header.layer_count; ++i) {
     LayerHeader layer_header{};
@@ -102,10 +108,51 @@ Status load_warm_start(const std::string& path, const ModelSpec& model,
       for (const RowId row : rows) {
         if (row >= layer.source->row_count()) return damaged(path);
       }
-      PLE_TRY(layer.cache->prefetch(rows));
+      hot.push_back({layer.cache.get(), std::move(rows)});
+      break;
     }
   }
-  return {};
+  std::unique_ptr<WarmStart> warm_start(new WarmStart(std::move(hot)));
+  // The first loads are made here, where running out of memory can be told.
+  if (warm_start->go_on()) {
+    warm_start->thread_ = std::thread([own = warm_start.get()] { own->run(); });
+  }
+  return warm_start;
+}
+
+WarmStart::~WarmStart() {
+  {
+    const MutexLock lock(mutex_);
+    is_stopping_ = true;
+    stopping_changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+bool WarmStart::go_on() {
+  bool has_more = false;
+  for (LayerRows& layer : layers_) {
+    const Result<std::size_t> seen =
+        layer.cache->prefetch(std::span(layer.rows).subspan(layer.done), kLoadsMax);
+    // What cannot be read now is read when a step asks for it.
+    layer.done = seen.is_ok() ? layer.done + seen.value() : layer.rows.size();
+    has_more |= layer.done < layer.rows.size();
+  }
+  return has_more;
+}
+
+void WarmStart::run() {
+  bool has_more = true;
+  while (has_more) {
+    {
+      const MutexLock lock(mutex_);
+      const auto time = std::chrono::steady_clock::now() + kPause;
+      while (!is_stopping_ && stopping_changed_.wait_until(mutex_, time)) {
+      }
+      if (is_stopping_) return;
+    }
+    has_more = go_on();
+  }
 }
 
 }  // namespace ple

@@ -284,7 +284,23 @@ TEST(RowCache, PrefetchSparesLeasedSlotsAndDropsWhatFindsNone) {
   ASSERT_TRUE(cache->prefetch(row_range(100, 120)).is_ok());
   EXPECT_EQ(cache->metrics().rows_prefetched, 4);
   EXPECT_TRUE(rows_are_right(source, *staged, row_range(0, 12)));
-  EXPECT_EQ(cache->prefetch(std::vector<RowId>{1000}).code(), StatusCode::invalid_argument);
+  EXPECT_EQ(cache->prefetch(std::vector<RowId>{1000}).status().code(),
+            StatusCode::invalid_argument);
+}
+
+TEST(RowCache, PrefetchSaysHowFarItCame) {
+  FakeRowSource source(10'000, kRowBytes);
+  source.set_delivery(Delivery::by_hand);
+  const auto cache = open_cache(source, 10'000);
+  const std::vector<RowId> rows = row_range(0, 5000);
+  const std::size_t seen = cache->prefetch(rows, 2).value();
+  EXPECT_EQ(seen, source.rows_submitted());
+  EXPECT_LT(seen, rows.size());
+  const std::span<const RowId> rest = std::span(rows).subspan(seen);
+  EXPECT_EQ(cache->prefetch(rest, 2).value(), 0U);
+  source.deliver_all();
+  EXPECT_EQ(cache->prefetch(rest, 2).value(), rest.size());
+  EXPECT_EQ(cache->metrics().rows_prefetched, rows.size());
 }
 
 TEST(RowCache, NamesItsHottestRows) {
