@@ -37,6 +37,7 @@ Action make_ids(Options& options);
 Action make_run(Options& options);
 Action make_compare(Options& options);
 Action make_verify(Options& options);
+Action make_pack(Options& options);
 Action make_bench_layer(Options& options);
 Action make_bench_io(Options& options);
 Action make_bench_cache(Options& options);

@@ -1,4 +1,3 @@
-#include <csignal>
 #include <thread>
 
 #include <fmt/format.h>
@@ -7,6 +6,7 @@
 #include "names.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "stop_signal.hpp"
 #include "synth/families.hpp"
 #include "synth/writer.hpp"
 
@@ -22,10 +22,6 @@ Each row is a pure function of the seed and the row's number, so that any row ca
 The directory appears when it is complete; a stopped run leaves nothing that opens.)";
 
 constexpr const char* kDraftConfig = "config.json.draft";
-
-volatile std::sig_atomic_t caught_signal = 0;
-
-void remember_signal(int signal) { caught_signal = signal; }
 
 struct Arguments {
   SynthOptions options;
@@ -63,8 +59,7 @@ int synth(const Arguments& arguments) {
   const Preset& preset = find_preset(options.preset);
   CheckpointPlan plan = preset.plan_config(options);
 
-  std::signal(SIGINT, remember_signal);
-  std::signal(SIGTERM, remember_signal);
+  catch_stop_signals();
   {
     PartialDirectory directory(path);
     for (const CheckpointPlan::SmallFile& file : plan.small_files) {
@@ -85,15 +80,11 @@ int synth(const Arguments& arguments) {
     const bool is_whole =
         write_tensors(plan, directory, thread_count, [&](std::uint64_t done, std::uint64_t total) {
           bar.update(done, total);
-          return caught_signal == 0;
+          return !is_stopped();
         });
     if (is_whole) directory.publish(kDraftConfig);
   }
-  if (caught_signal != 0) {
-    // Nothing is left behind; now stop as the signal asks, so that the shell sees it.
-    std::signal(caught_signal, SIG_DFL);
-    std::raise(caught_signal);
-  }
+  stop_by_signal();  // nothing is left behind
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
   print_result(path, plan, elapsed.count(), json);
   return kOk;

@@ -505,6 +505,58 @@ PLE_API ple_status ple_model_verify(const ple_model* model, ple_progress_fn prog
 PLE_API ple_status ple_model_write_sums(const ple_model* model, ple_progress_fn progress,
                                         void* user);
 
+typedef enum ple_pack_format {
+  PLE_PACK_BF16 = 0,
+  PLE_PACK_FP8 = 1,  /* E4M3, one f32 scale per row; FP8 tables of any kind keep their codes */
+  PLE_PACK_INT8 = 2, /* one f32 scale per row */
+  PLE_PACK_NVFP4 = 3 /* needs the table's largest value: the table is read twice */
+} ple_pack_format;
+
+typedef struct ple_pack_options {
+  uint32_t struct_bytes;
+  ple_pack_format format;
+  int32_t interleave;   /* 1: a row's codes and scales side by side, so that a row is one read */
+  int32_t thread_count; /* 0: all */
+} ple_pack_options;
+#define PLE_PACK_OPTIONS_INIT \
+  { sizeof(ple_pack_options), PLE_PACK_BF16, 0, 0 }
+
+/* What a head lost: ||new - old|| / ||old|| over all its rows, and that of its worst row. A head is
+ * a column's rows, or the whole table of a family without columns. */
+typedef struct ple_pack_head {
+  int32_t layer_index;
+  int32_t column;
+  uint64_t row_begin;
+  uint64_t row_count;
+  double relative_error;
+  double worst_error;
+  uint64_t worst_row; /* when worst_error is not 0 */
+} ple_pack_head;
+
+typedef void (*ple_pack_head_fn)(void* user, const ple_pack_head* head);
+
+typedef struct ple_pack_report {
+  uint32_t struct_bytes;
+  uint32_t reserved;
+  uint64_t row_count;
+  uint64_t rows_resumed; /* of these, done by a run before */
+  uint64_t old_bytes;    /* of the tables */
+  uint64_t new_bytes;
+} ple_pack_report;
+#define PLE_PACK_REPORT_INIT \
+  { sizeof(ple_pack_report), 0, 0, 0, 0, 0 }
+
+/* Writes the checkpoint of `directory` to `out`, its tables in another row format, without ever
+ * holding one in memory. Rows become what decoding them gives, encoded anew, so packing as bf16
+ * changes no output bit; a table that has the format already keeps its codes and scales. Files
+ * without rows become hard links (copies where that cannot be), files beside the weights copies.
+ * `out` appears when it is whole; until then the work is in `out`.partial, and a run that was
+ * stopped or killed goes on there when the same is asked for again, to the same bytes. A row that
+ * is not finite is PLE_CORRUPT. head (may be NULL) is called for each head at the end. */
+PLE_API ple_status ple_pack(const char* directory, const char* out, const ple_pack_options* options,
+                            ple_progress_fn progress, ple_pack_head_fn head, void* user,
+                            ple_pack_report* report);
+
 typedef struct ple_io_measurement {
   uint32_t struct_bytes;
   ple_io io;

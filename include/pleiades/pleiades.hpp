@@ -165,6 +165,31 @@ class Model {
   detail::Owner<ple_model, &ple_model_release> handle_;
 };
 
+// What pack() did.
+struct PackResult {
+  ple_pack_report report = PLE_PACK_REPORT_INIT;
+  std::vector<ple_pack_head> heads;  // by layer and column
+};
+
+// A checkpoint's tables in another row format, in a new directory.
+inline PackResult pack(const std::string& directory, const std::string& out,
+                       const ple_pack_options& options, const Progress& progress = {}) {
+  struct User {
+    const Progress& progress;
+    PackResult result;
+  } user{progress, {}};
+  const ple_progress_fn on_progress = [](void* self, std::uint64_t done, std::uint64_t total) {
+    const Progress& asked = static_cast<User*>(self)->progress;
+    return !asked || asked(done, total) ? 0 : 1;
+  };
+  const ple_pack_head_fn on_head = [](void* self, const ple_pack_head* head) {
+    static_cast<User*>(self)->result.heads.push_back(*head);
+  };
+  check(ple_pack(directory.c_str(), out.c_str(), &options, on_progress, on_head, &user,
+                 &user.result.report));
+  return std::move(user.result);
+}
+
 // How an engine runs a model; the members are those of ple_engine_options.
 struct EngineOptions {
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:N"

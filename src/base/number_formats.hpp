@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -47,6 +48,18 @@ inline float e4m3_to_f32(std::uint8_t bits) {
   return std::bit_cast<float>(sign | ((exponent + 120) << 23) | (mantissa << 20));
 }
 
+// To the nearest E4M3, ties to even; magnitudes above 448 become 448. Not for NaN.
+inline std::uint8_t f32_to_e4m3(float value) {
+  const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) >> 24) & 0x80;
+  const float magnitude = std::min(std::fabs(value), 448.0F);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(magnitude);
+  // Below 2^-6 the codes are multiples of 2^-9, the last place of a number at 2^14.
+  const std::uint32_t small =
+      std::bit_cast<std::uint32_t>(magnitude + 0x1p14F) - std::bit_cast<std::uint32_t>(0x1p14F);
+  const std::uint32_t normal = ((bits + 0x7FFFF + ((bits >> 20) & 1)) >> 20) - (120 << 3);
+  return static_cast<std::uint8_t>(sign | (magnitude < 0x1p-6F ? small : normal));
+}
+
 // E8M0: a power of two; byte 0 is 2^-127 (a denormal f32), 255 is NaN.
 inline float e8m0_to_f32(std::uint8_t bits) {
   if (bits == 0) return std::bit_cast<float>(std::uint32_t{0x00400000});
@@ -59,6 +72,18 @@ inline float e2m1_to_f32(std::uint8_t bits) {
   constexpr float kMagnitude[8] = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};
   const float magnitude = kMagnitude[bits & 7];
   return (bits & 8) != 0 ? -magnitude : magnitude;
+}
+
+// To the nearest E2M1, ties to even; magnitudes above 6 become 6. Not for NaN.
+inline std::uint8_t f32_to_e2m1(float value) {
+  const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) >> 28) & 8;
+  const float magnitude = std::min(std::fabs(value), 6.0F);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(magnitude);
+  // Below 1 the codes are multiples of 1/2, the last place of a number at 2^22.
+  const std::uint32_t small =
+      std::bit_cast<std::uint32_t>(magnitude + 0x1p22F) - std::bit_cast<std::uint32_t>(0x1p22F);
+  const std::uint32_t normal = ((bits + 0x1FFFFF + ((bits >> 22) & 1)) >> 22) - (126 << 1);
+  return static_cast<std::uint8_t>(sign | (magnitude < 1.0F ? small : normal));
 }
 
 }  // namespace ple

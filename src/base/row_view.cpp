@@ -45,4 +45,9 @@ std::string_view row_format_name(RowFormat format) {
   return "unknown";
 }
 
+bool has_row_scales(RowFormat format) {
+  return format == RowFormat::fp8_e4m3_row || format == RowFormat::fp8_e4m3_e8m0 ||
+         format == RowFormat::int8_row || format == RowFormat::nvfp4;
+}
+
 }  // namespace ple

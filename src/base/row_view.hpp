@@ -24,6 +24,9 @@ enum class RowFormat : std::int32_t {
 // The name of a format, as it is spelled above.
 std::string_view row_format_name(RowFormat format);
 
+// Whether scales lie behind the codes of every row.
+bool has_row_scales(RowFormat format);
+
 // Everything a kernel needs to turn a slot's bytes into dim bf16 values. Decoding yields bf16 in
 // every format, so one product kernel serves all of them.
 struct RowEncoding {

@@ -1,5 +1,6 @@
 #include "capi/handles.hpp"
 #include "engine/measure.hpp"
+#include "engine/pack.hpp"
 #include "engine/verify.hpp"
 #include "table/block_sums.hpp"
 
@@ -41,6 +42,41 @@ ple_status ple_model_write_sums(const ple_model* model, ple_progress_fn progress
   return guarded([&]() -> Status {
     PLE_TRY(check_pointer(model, "model"));
     return write_block_sums(*model->spec, to_progress(progress, user));
+  });
+}
+
+ple_status ple_pack(const char* directory, const char* out, const ple_pack_options* options,
+                    ple_progress_fn progress, ple_pack_head_fn head, void* user,
+                    ple_pack_report* report) {
+  return guarded([&]() -> Status {
+    PLE_TRY(check_pointer(directory, "directory"));
+    PLE_TRY(check_pointer(out, "out"));
+    PLE_TRY(check_struct(options, "options"));
+    PLE_TRY(check_struct(report, "report"));
+    PLE_TRY(capi::check_enum(options->format, PLE_PACK_NVFP4, "format"));
+    const PackRequest request{.directory = directory,
+                              .out = out,
+                              .format = static_cast<PackFormat>(options->format),
+                              .interleave = options->interleave != 0,
+                              .thread_count = options->thread_count};
+    PLE_TRY_ASSIGN(const PackReport packed, pack(request, to_progress(progress, user)));
+    for (const HeadError& error : packed.heads) {
+      const ple_pack_head told{.layer_index = error.layer_index,
+                               .column = error.column,
+                               .row_begin = error.row_begin,
+                               .row_count = error.row_count,
+                               .relative_error = error.relative,
+                               .worst_error = error.worst,
+                               .worst_row = error.worst_row};
+      if (head != nullptr) head(user, &told);
+    }
+    *report = {.struct_bytes = sizeof(ple_pack_report),
+               .reserved = 0,
+               .row_count = packed.row_count,
+               .rows_resumed = packed.rows_resumed,
+               .old_bytes = packed.old_bytes,
+               .new_bytes = packed.new_bytes};
+    return {};
   });
 }
 

@@ -212,4 +212,24 @@ Result<std::vector<TensorInfo>> parse_safetensors_header(std::string_view header
   return tensors;
 }
 
+std::string place_safetensors(std::vector<TensorInfo>& tensors) {
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::uint64_t end = 0;
+  for (TensorInfo& tensor : tensors) {
+    tensor.offset = end;
+    tensor.bytes = tensor_bytes(tensor.shape, tensor.dtype).value_or(0);
+    end += tensor.bytes;
+    header[tensor.name] = {{"dtype", dtype_name(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {tensor.offset, end}}};
+  }
+  std::string json = header.dump();
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = json.size();
+  for (TensorInfo& tensor : tensors) tensor.offset += kSafetensorsPrefixBytes + length;
+  std::string text(kSafetensorsPrefixBytes, '\0');
+  std::memcpy(text.data(), &length, sizeof length);
+  return text + json;
+}
+
 }  // namespace ple

@@ -38,4 +38,8 @@ Result<std::vector<TensorInfo>> parse_safetensors_header(std::string_view header
                                                          std::uint64_t file_bytes,
                                                          const std::string& name);
 
+// The beginning of a file of these tensors, one behind the other: the header and the length before
+// it, padded so that the data begins at a multiple of 8. Sets their offsets and bytes.
+std::string place_safetensors(std::vector<TensorInfo>& tensors);
+
 }  // namespace ple

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 #include "checkpoint/model_spec.hpp"
@@ -19,5 +22,22 @@ namespace ple {
 // `name.rows_<format>` (or its shards): U8 [rows, row_bytes], format as row_format_name spells it.
 Result<TableSpec> read_table(const TensorFiles& files, const std::string& name,
                              std::uint64_t row_count, std::int32_t dim);
+
+// A tensor's name as one of a table's: table[.shard_<n>].<suffix>. stem is all before the suffix.
+struct TableTensorName {
+  std::string table;
+  std::string stem;
+  bool holds_rows = false;  // rows, or their codes; otherwise scales
+};
+// Nothing for a name that no table has.
+std::optional<TableTensorName> parse_table_tensor(std::string_view name);
+
+// The tensors that hold row_count rows, stem as above: one a part, in the order of the row's bytes.
+// interleaved: all parts in one.
+std::vector<TensorInfo> row_tensors(const std::string& stem, const RowEncoding& encoding,
+                                    std::uint64_t row_count, bool interleaved);
+
+// The tensor of the encoding's one scale, where the format has one.
+std::optional<TensorInfo> table_scale_tensor(const std::string& table, RowFormat format);
 
 }  // namespace ple

@@ -103,11 +103,19 @@ Result<TensorIndex> parse_tensor_index(std::string_view json, const std::string&
   return index;
 }
 
+std::string tensor_index_text(const TensorIndex& index, std::uint64_t total_bytes) {
+  nlohmann::ordered_json json;
+  json["metadata"]["total_size"] = total_bytes;
+  json["weight_map"] = index.file_of;
+  return json.dump(1) + "\n";
+}
+
 Result<TensorFiles> TensorFiles::open(const std::string& directory) {
   TensorFiles files;
   files.directory_ = directory;
   PLE_TRY_ASSIGN(const std::string index, choose_index(directory));
   if (!index.empty()) {
+    files.has_index_ = true;
     PLE_TRY(files.add_index(index));
     return files;
   }

@@ -36,6 +36,8 @@ class TensorFiles {
   Status read(const TensorInfo& tensor, std::span<std::byte> out) const;
 
   std::vector<ModelFile> files() const;
+  // Whether an index lists the tensors.
+  bool has_index() const { return has_index_; }
   const std::string& directory() const { return directory_; }
 
  private:
@@ -43,6 +45,7 @@ class TensorFiles {
   Status add_index(const std::string& name);
 
   std::string directory_;
+  bool has_index_ = false;
   std::vector<InputFile> files_;
   std::map<std::string, TensorInfo, std::less<>> tensors_;
 };
@@ -54,5 +57,8 @@ struct TensorIndex {
   std::map<std::string, std::string, std::less<>> file_of;
 };
 Result<TensorIndex> parse_tensor_index(std::string_view json, const std::string& name);
+
+// The text of an index, to be called model.safetensors.index.json; total_bytes: of the tensors.
+std::string tensor_index_text(const TensorIndex& index, std::uint64_t total_bytes);
 
 }  // namespace ple

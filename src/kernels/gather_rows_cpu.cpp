@@ -66,11 +66,18 @@ void decode_int8(std::int32_t dim, const std::byte* row, std::uint16_t* out) {
 }
 
 void decode_nvfp4(std::int32_t dim, const std::byte* row, float table_scale, std::uint16_t* out) {
-  const std::array<float, 256>& values = e4m3_values();
-  for (std::int32_t i = 0; i < dim; ++i) {
-    const auto code = static_cast<std::uint8_t>(code_at(row, i / 2) >> (i % 2 * 4));
-    const float block_scale = values[code_at(row, dim / 2 + i / kNvfp4BlockLength)];
-    out[i] = f32_to_bf16(e2m1_to_f32(code) * block_scale * table_scale);
+  constexpr std::int32_t kCodes = 16;
+  for (std::int32_t begin = 0; begin < dim; begin += kNvfp4BlockLength) {
+    const float block_scale = e4m3_values()[code_at(row, dim / 2 + begin / kNvfp4BlockLength)];
+    std::array<std::uint16_t, kCodes> values;  // by code
+    for (std::uint8_t code = 0; code < kCodes; ++code) {
+      values[code] = f32_to_bf16(e2m1_to_f32(code) * block_scale * table_scale);
+    }
+    for (std::int32_t i = begin; i < begin + kNvfp4BlockLength; i += 2) {
+      const std::uint8_t pair = code_at(row, i / 2);
+      out[i] = values[pair & 0xF];
+      out[i + 1] = values[pair >> 4];
+    }
   }
 }
 

@@ -1,0 +1,67 @@
+#include "io/partial_directory.hpp"
+
+#include <filesystem>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "io/output_file.hpp"
+#include "support/temp_directory.hpp"
+
+namespace ple {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(PartialDirectory, HasItsNameOnlyWhenItIsWhole) {
+  const test::TempDirectory place;
+  const std::string name = place.path("made");
+  {
+    const auto directory = PartialDirectory::open(name + "/");
+    ASSERT_TRUE(directory.is_ok()) << directory.status().message();
+    const auto file = OutputFile::open(directory.value().file("file"), 3);
+    ASSERT_TRUE(file.is_ok());
+    EXPECT_TRUE(file.value().write(0, std::as_bytes(std::span("abc", 3))).is_ok());
+  }
+  EXPECT_FALSE(fs::exists(name));
+  auto again = PartialDirectory::open(name);  // what was there goes on
+  ASSERT_TRUE(again.is_ok());
+  EXPECT_EQ(fs::file_size(again.value().file("file")), 3U);
+  ASSERT_TRUE(again.value().publish().is_ok());
+  EXPECT_TRUE(fs::exists(name + "/file"));
+  EXPECT_FALSE(fs::exists(name + ".partial"));
+}
+
+TEST(PartialDirectory, IsOpenOnceAndWritesOverNothing) {
+  const test::TempDirectory place;
+  const auto first = PartialDirectory::open(place.path("made"));
+  ASSERT_TRUE(first.is_ok());
+  EXPECT_EQ(PartialDirectory::open(place.path("made")).status().code(), StatusCode::wrong_state);
+  place.write("file", "");
+  EXPECT_EQ(PartialDirectory::open(place.path("file")).status().code(),
+            StatusCode::invalid_argument);
+}
+
+TEST(OutputFile, IsAsLongAsItWasSaidToBe) {
+  const test::TempDirectory place;
+  const std::string path = place.write("file", "0123456789");
+  ASSERT_TRUE(OutputFile::open(path, 4).is_ok());
+  EXPECT_EQ(fs::file_size(path), 4U);
+  ASSERT_TRUE(OutputFile::open(path, 5000).is_ok());
+  EXPECT_EQ(fs::file_size(path), 5000U);
+}
+
+TEST(LinkOrCopyFile, LinksThroughSymbolicLinksAndReplaces) {
+  const test::TempDirectory place;
+  const std::string from = place.write("from", "new");
+  fs::create_symlink(from, place.path("link"));
+  const std::string to = place.write("to", "old");
+  ASSERT_TRUE(link_or_copy_file(place.path("link"), to).is_ok());
+  EXPECT_FALSE(fs::is_symlink(to));
+  EXPECT_EQ(fs::hard_link_count(from), 2U);
+  ASSERT_TRUE(copy_file(from, place.path("copy")).is_ok());
+  EXPECT_EQ(fs::file_size(place.path("copy")), 3U);
+  EXPECT_EQ(link_or_copy_file(place.path("none"), to).code(), StatusCode::io_error);
+}
+
+}  // namespace
+}  // namespace ple
