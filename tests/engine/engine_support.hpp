@@ -51,21 +51,27 @@ class Stream {
                          .positions = {}});
   }
 
-  // Runs the staged tokens through every layer and commits them.
-  Status finish() {
-    std::vector<float> outputs;
+  // Runs the staged tokens through every layer.
+  Status run() {
+    highway_.clear();
     for (const EngineLayer& layer : engine_.layers()) {
       const auto elements = static_cast<std::size_t>(layer.layer->traits().input_elements);
-      std::vector<float> highway(elements * static_cast<std::size_t>(token_count_));
-      for (std::size_t i = 0; i < highway.size(); ++i) {
-        highway[i] = static_cast<float>(i % 31) / 16 - 1;
+      const std::size_t begin = highway_.size();
+      highway_.resize(begin + elements * static_cast<std::size_t>(token_count_));
+      for (std::size_t i = begin; i < highway_.size(); ++i) {
+        highway_[i] = static_cast<float>(i % 31) / 16 - 1;
       }
-      PLE_TRY(
-          step_->run(layer.spec->layer_index, {.input = highway.data(), .output = highway.data()}));
-      outputs.insert(outputs.end(), highway.begin(), highway.end());
+      float* const part = highway_.data() + begin;
+      PLE_TRY(step_->run(layer.spec->layer_index, {.input = part, .output = part}));
     }
+    return {};
+  }
+
+  // Runs and commits.
+  Status finish() {
+    PLE_TRY(run());
     PLE_TRY(step_->commit({}));
-    outputs_.insert(outputs_.end(), outputs.begin(), outputs.end());
+    outputs_.insert(outputs_.end(), highway_.begin(), highway_.end());
     return {};
   }
 
@@ -74,6 +80,7 @@ class Stream {
   std::shared_ptr<Sequence> sequence_;
   std::unique_ptr<Step> step_;
   std::int32_t token_count_ = 0;
+  std::vector<float> highway_;  // of the last run, layer by layer
   std::vector<float> outputs_;
 };
 

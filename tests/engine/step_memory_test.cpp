@@ -42,6 +42,24 @@ TEST_P(StepMemory, RunningOutWhileStagingLeavesNothing) {
   EXPECT_GT(failure_count, 0);
 }
 
+// Stage, wait, run and commit, hits and misses.
+TEST_P(StepMemory, WarmStepsAllocateNothing) {
+  const auto engine = open_engine({.arena = Arena::cached, .cache_bytes = GetParam()});
+  Stream stream(engine);
+  std::vector<TokenId> tokens(8);
+  std::uint64_t before = 0;
+  for (TokenId round = 0; round < 100; ++round) {
+    if (round == 50) before = allocation_count();
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = (round * 37 + static_cast<TokenId>(i) * 11) % 256;
+    }
+    expect_ok(stream.stage(tokens));
+    expect_ok(stream.run());
+    expect_ok(stream.step().commit({}));
+  }
+  EXPECT_EQ(allocation_count() - before, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(CacheBytes, StepMemory, testing::Values(0, 4096, 1 << 20));
 
 }  // namespace
