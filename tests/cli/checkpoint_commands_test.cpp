@@ -123,17 +123,18 @@ TEST(Verify, HoldsForAGoodCheckpoint) {
   EXPECT_EQ(json["sample_mismatches"], 0);
 }
 
+void overwrite(const std::string& path, std::uint64_t offset, const std::string& bytes) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file << bytes;
+}
+
 TEST(Verify, FindsTheRowThatIsNotFinite) {
   const TempDirectory directory;
   const std::string checkpoint = directory.path("c");
   tool_json({"synth", checkpoint, "--preset", "tiny"});
   const nlohmann::json shard = tool_json({"inspect", checkpoint})["layers"][1]["shards"][2];
-  {
-    std::fstream file(shard["file"].get<std::string>(),
-                      std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp(static_cast<std::streamoff>(shard["offset"].get<std::uint64_t>() + 8 * 5 + 2));
-    file.write("\x80\x7f", 2);
-  }
+  overwrite(shard["file"], shard["offset"].get<std::uint64_t>() + 8 * 5 + 2, "\x80\x7f");
   const ToolResult result = run_tool({"verify", checkpoint, "--json"});
   EXPECT_EQ(result.status, 1);
   const nlohmann::json json = result.json();
@@ -141,6 +142,22 @@ TEST(Verify, FindsTheRowThatIsNotFinite) {
   EXPECT_EQ(json["rows_not_finite"], 1);
   EXPECT_EQ(json["first_bad"]["layer"], 2);
   EXPECT_EQ(json["first_bad"]["row"], shard["row_begin"].get<std::uint64_t>() + 5);
+}
+
+TEST(Verify, WithChecksumsNoByteChangesUnnoticed) {
+  const TempDirectory directory;
+  const std::string checkpoint = directory.path("c");
+  tool_json({"synth", checkpoint, "--preset", "tiny"});
+  const nlohmann::json shard = tool_json({"inspect", checkpoint})["layers"][1]["shards"][2];
+  EXPECT_EQ(tool_json({"verify", checkpoint})["sums_checked"], false);
+  EXPECT_EQ(tool_json({"verify", checkpoint, "--write-sums"})["sums_checked"], true);
+  // A number as good as any other.
+  const std::string file = shard["file"];
+  overwrite(file, shard["offset"].get<std::uint64_t>() + 8 * 5, std::string(2, '\0'));
+  expect_refused({"verify", checkpoint}, {file, "checksum"});
+  const std::string tokens = write_tokens(directory, "t.u32", made_up_text(2000, 512));
+  expect_refused({"run", checkpoint, "--layer", "2", "--tokens", tokens, "--cache-bytes", "0"},
+                 {file, "checksum"});
 }
 
 }  // namespace
