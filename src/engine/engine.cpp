@@ -54,6 +54,10 @@ Status Engine::choose_layers() {
     return error(StatusCode::invalid_argument, "draft_max {} outside 0 .. 4096",
                  options_.draft_max);
   }
+  if (options_.projection == Projection::fp8 && model_->family != Family::engram_v41) {
+    return error(StatusCode::unsupported,
+                 "projection fp8: only DeepSeek V4.1's Engram has weights in FP8");
+  }
   for (const LayerSpec& spec : model_->layers) {
     const auto& asked = options_.layers;
     if (!asked.empty() && std::find(asked.begin(), asked.end(), spec.layer_index) == asked.end()) {

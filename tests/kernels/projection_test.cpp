@@ -78,8 +78,8 @@ std::vector<float> product_of(const Problem& problem, const std::vector<Element>
   return y;
 }
 
-const PackedMatrix::Shape kShapes[] = {{1, 64, 64},  {1, 1, 1},   {3, 37, 51},
-                                       {4, 65, 130}, {2, 128, 7}, {1, 200, 256}};
+const PackedMatrix::Shape kShapes[] = {{1, 64, 64}, {1, 1, 1},     {3, 37, 51},     {4, 65, 130},
+                                       {2, 128, 7}, {1, 200, 256}, {2, 70, 90, 32}, {1, 64, 51, 4}};
 
 TEST(Projection, AgreesWithFloat64) {
   test::Random random;
@@ -128,14 +128,41 @@ TEST(Projection, TokensDoNotSeeEachOther) {
 // Every vector width that this processor has sums in the same order.
 TEST(Projection, EveryTargetGivesTheSameBits) {
   test::Random random;
-  const Problem problem({2, 70, 90}, random);
-  const std::vector<float> x = widened(problem.random_x(random, 11));
-  const std::vector<float> best = product_of(problem, x);
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    EXPECT_EQ(product_of(problem, x), best) << hwy::TargetName(target);
+  for (const auto& shape : {PackedMatrix::Shape{2, 70, 90}, PackedMatrix::Shape{2, 70, 90, 32}}) {
+    const Problem problem(shape, random);
+    const std::vector<float> x = widened(problem.random_x(random, 11));
+    const std::vector<float> best = product_of(problem, x);
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      EXPECT_EQ(product_of(problem, x), best) << hwy::TargetName(target);
+    }
+    hwy::SetSupportedTargetsForTest(0);
   }
-  hwy::SetSupportedTargetsForTest(0);
+}
+
+// A block's products are summed from zero, and the sum is added to what the blocks before it gave.
+TEST(Projection, BlocksAreSummedApart) {
+  test::Random random;
+  constexpr std::int32_t kBlock = 32;
+  const Problem whole({1, 70, 3 * kBlock, kBlock}, random);
+  const Bits x = whole.random_x(random, 5);
+  std::vector<float> sums;
+  for (std::int32_t begin = 0; begin < whole.shape.inner_count; begin += kBlock) {
+    Problem part({1, 70, kBlock}, random);
+    Bits part_x;
+    const auto append = [&](const Bits& from, std::int64_t row, Bits& to) {
+      const auto first = from.begin() + row * whole.shape.inner_count + begin;
+      to.insert(to.end(), first, first + kBlock);
+    };
+    part.w.clear();
+    for (std::int64_t row = 0; row < 70; ++row) append(whole.w, row, part.w);
+    for (std::int64_t token = 0; token < 5; ++token) append(x, token, part_x);
+    ASSERT_TRUE(part.matrix.pack_rows(0, 70, part.w.data()).is_ok());
+    const std::vector<float> block = product_of(part, part_x);
+    if (sums.empty()) sums.resize(block.size());
+    for (std::size_t i = 0; i < block.size(); ++i) sums[i] += block[i];
+  }
+  EXPECT_EQ(product_of(whole, x), sums);
 }
 
 TEST(Projection, KeepsNanAndInfinityInTheirToken) {
