@@ -134,7 +134,7 @@ void longcat_lite(benchmark::State& state) {
       .vocab_size = 1000, .hidden = 3072, .table_count = 12, .row_dim = 256};
   static Inputs inputs(3072, 3072, {RowFormat::bf16, 256, 512});
   const auto tokens = static_cast<std::int32_t>(state.range(0));
-  auto weights = kernels::LongcatWeightsCpu::create(kShape).value();
+  auto weights = kernels::LongcatWeightsCpu::create(kShape, false).value();
   for (std::size_t i = 0; i < 12; ++i) {
     const std::uint16_t* rows = inputs.weights().data() + i * 3072 * 256;
     if (!weights.projections()[i].pack_rows(0, 3072, rows).is_ok()) std::abort();
@@ -166,7 +166,7 @@ void gemma_e2b(benchmark::State& state) {
   static Inputs inputs(30 * 256, 2048, {RowFormat::bf16, 7680, 15360});
   const auto tokens = static_cast<std::int32_t>(state.range(0));
   const std::vector<std::uint16_t> norm(256, 0x3F80);
-  auto weights = kernels::GemmaWeightsCpu::create(kShape, norm).value();
+  auto weights = kernels::GemmaWeightsCpu::create(kShape, false, norm).value();
   if (!weights.projection().pack_rows(0, 7680, inputs.weights().data()).is_ok()) std::abort();
   const auto slots = inputs.slots(tokens);
   const auto stream = inputs.stream(std::int64_t{tokens} * 2048);
@@ -187,8 +187,13 @@ void gemma_e2b(benchmark::State& state) {
 }
 
 void with_token_counts(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgName("tokens")->UseManualTime()->Unit(benchmark::kMicrosecond)->Arg(1)->Arg(8)->Arg(
-      64)->Arg(512);
+  benchmark->ArgName("tokens")
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond)
+      ->Arg(1)
+      ->Arg(8)
+      ->Arg(64)
+      ->Arg(512);
 }
 
 BENCHMARK_CAPTURE(engram_v41, dequantized, kernels::EngramRounding{})->Apply(with_token_counts);

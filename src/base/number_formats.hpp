@@ -22,6 +22,18 @@ inline std::uint16_t f32_to_bf16(float value) {
 // An f32 rounded to the nearest bfloat16: rn_bf16 of the specification.
 inline float round_to_bf16(float value) { return bf16_to_f32(f32_to_bf16(value)); }
 
+// The same of a double, rounded once: the way over f32 rounds to odd, which keeps what the second
+// rounding needs to know.
+inline float f64_rounded_to_bf16(double value) {
+  float nearest = static_cast<float>(value);
+  if (std::isfinite(nearest) && static_cast<double>(nearest) != value) {
+    const auto bits = std::bit_cast<std::uint32_t>(nearest);
+    const bool is_beyond = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
+    nearest = std::bit_cast<float>((is_beyond ? bits - 1 : bits) | 1);
+  }
+  return round_to_bf16(nearest);
+}
+
 // IEEE binary16.
 inline float f16_to_f32(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;

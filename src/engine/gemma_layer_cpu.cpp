@@ -80,11 +80,11 @@ Result<std::unique_ptr<Layer>> load_gemma_layer_cpu(const ModelSpec& model, cons
                          .layer_count = parts.layer_count,
                          .layer_dim = parts.layer_dim,
                          .eps = parts.eps};
+  const bool is_bf16 = options.arithmetic == kernels::Arithmetic::reference;
   PLE_TRY_ASSIGN(const auto norm_weight, read_bf16(model, parts.projection_norm));
   PLE_TRY_ASSIGN(kernels::GemmaWeightsCpu weights,
-                 kernels::GemmaWeightsCpu::create(shape, norm_weight));
+                 kernels::GemmaWeightsCpu::create(shape, is_bf16, norm_weight));
   PLE_TRY(pack_bf16(model, parts.projection, 0, weights.projection()));
-  const bool is_bf16 = options.arithmetic == kernels::Arithmetic::reference;
   return std::unique_ptr<Layer>(std::make_unique<GemmaLayerCpu>(shape, scales_of(parts, is_bf16),
                                                                 is_bf16, std::move(weights), pool));
 }

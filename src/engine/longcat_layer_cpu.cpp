@@ -14,11 +14,10 @@ using kernels::LongcatShape;
 
 class LongcatLayerCpu : public StatelessLayerCpu {
  public:
-  LongcatLayerCpu(const LongcatShape& shape, const LayerOptions& options,
-                  std::vector<TokenId> ignored, kernels::LongcatWeightsCpu weights,
-                  ThreadPool& pool)
+  LongcatLayerCpu(const LongcatShape& shape, bool rounds_each, std::vector<TokenId> ignored,
+                  kernels::LongcatWeightsCpu weights, ThreadPool& pool)
       : shape_(shape),
-        rounds_each_(options.arithmetic == kernels::Arithmetic::reference),
+        rounds_each_(rounds_each),
         ignored_(std::move(ignored)),
         weights_(std::move(weights)),
         pool_(pool) {
@@ -73,14 +72,16 @@ Result<std::unique_ptr<Layer>> load_longcat_layer_cpu(const ModelSpec& model,
                            .hidden = parts.hidden,
                            .table_count = parts.table_count,
                            .row_dim = parts.hidden / parts.table_count};
-  PLE_TRY_ASSIGN(kernels::LongcatWeightsCpu weights, kernels::LongcatWeightsCpu::create(shape));
+  const bool rounds_each = options.arithmetic == kernels::Arithmetic::reference;
+  PLE_TRY_ASSIGN(kernels::LongcatWeightsCpu weights,
+                 kernels::LongcatWeightsCpu::create(shape, rounds_each));
   AlignedBuffer& words = weights.words();
   PLE_TRY(read_tensor(model, parts.word_embedding, 0, std::span(words.data(), words.bytes())));
   for (std::size_t table = 0; table < parts.projection.size(); ++table) {
     PLE_TRY(pack_bf16(model, parts.projection[table], 0, weights.projections()[table]));
   }
   return std::unique_ptr<Layer>(std::make_unique<LongcatLayerCpu>(
-      shape, options, parts.ignored_tokens, std::move(weights), pool));
+      shape, rounds_each, parts.ignored_tokens, std::move(weights), pool));
 }
 
 }  // namespace ple

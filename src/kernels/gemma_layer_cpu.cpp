@@ -178,12 +178,13 @@ Status check(const GemmaLayerArgs& args, const GemmaWeightsCpu& weights) {
 
 }  // namespace
 
-Result<GemmaWeightsCpu> GemmaWeightsCpu::create(const GemmaShape& shape,
+Result<GemmaWeightsCpu> GemmaWeightsCpu::create(const GemmaShape& shape, bool rounds_each,
                                                 std::span<const std::uint16_t> norm_weight) {
   GemmaWeightsCpu weights;
   PLE_TRY_ASSIGN(weights.projection_, PackedMatrix::allocate({.group_count = shape.layer_count,
                                                               .group_rows = shape.layer_dim,
-                                                              .inner_count = shape.hidden}));
+                                                              .inner_count = shape.hidden,
+                                                              .is_exact = rounds_each}));
   PLE_TRY_ASSIGN(weights.norm_weight_, AlignedBuffer::allocate(norm_weight.size() * sizeof(float)));
   std::transform(norm_weight.begin(), norm_weight.end(), weights.norm_weight_.as<float>(),
                  bf16_to_f32);

@@ -18,7 +18,8 @@ namespace ple::kernels {
 class GemmaWeightsCpu {
  public:
   // norm_weight: bf16 bits [layer_dim]. The product is zero until its rows are packed.
-  static Result<GemmaWeightsCpu> create(const GemmaShape& shape,
+  // rounds_each: as the steps will ask for.
+  static Result<GemmaWeightsCpu> create(const GemmaShape& shape, bool rounds_each,
                                         std::span<const std::uint16_t> norm_weight);
 
   // A group for each layer: [layer_count * layer_dim, hidden].

@@ -170,12 +170,12 @@ Status check(const LongcatLayerArgs& args, const LongcatWeightsCpu& weights) {
 
 }  // namespace
 
-Result<LongcatWeightsCpu> LongcatWeightsCpu::create(const LongcatShape& shape) {
+Result<LongcatWeightsCpu> LongcatWeightsCpu::create(const LongcatShape& shape, bool rounds_each) {
   LongcatWeightsCpu weights;
   for (std::int32_t i = 0; i < shape.table_count; ++i) {
-    PLE_TRY_ASSIGN(PackedMatrix projection, PackedMatrix::allocate({.group_count = 1,
-                                                                    .group_rows = shape.hidden,
-                                                                    .inner_count = shape.row_dim}));
+    PLE_TRY_ASSIGN(PackedMatrix projection, PackedMatrix::allocate({.group_rows = shape.hidden,
+                                                                    .inner_count = shape.row_dim,
+                                                                    .is_exact = rounds_each}));
     weights.projections_.push_back(std::move(projection));
   }
   PLE_TRY_ASSIGN(weights.words_,

@@ -18,7 +18,8 @@ namespace ple::kernels {
 class LongcatWeightsCpu {
  public:
   // Zero until the rows of the tables' projections are packed and the words are written.
-  static Result<LongcatWeightsCpu> create(const LongcatShape& shape);
+  // rounds_each: as the steps will ask for.
+  static Result<LongcatWeightsCpu> create(const LongcatShape& shape, bool rounds_each);
 
   // By table, [hidden, row_dim].
   std::vector<PackedMatrix>& projections() { return projections_; }

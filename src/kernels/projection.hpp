@@ -11,7 +11,8 @@
 // in one order, whatever the other tokens, the threads and the processor are: for each pair of
 // elements first the odd, then the even one is added with one rounding each. The bits of a token's
 // outputs therefore never depend on the batch around it. A matrix may ask for sums of blocks of k,
-// added up one after the other, as FP8 products with a scale for each block are made.
+// added up one after the other, as FP8 products with a scale for each block are made; or for exact
+// sums, rounded once to the nearest bf16, as a bf16 model's products are but for their last bits.
 
 namespace ple::kernels {
 
@@ -27,6 +28,7 @@ class PackedMatrix {
     std::int32_t group_rows = 0;
     std::int32_t inner_count = 0;  // length of k
     std::int32_t block_count = 0;  // elements of k in a block, even; 0: all are one block
+    bool is_exact = false;         // float64 sums, the results nearest in bf16; slower
   };
 
   // All zero.

@@ -8,9 +8,11 @@
 #include "kernels/projection.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/number_formats.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ple::kernels::HWY_NAMESPACE {
@@ -96,6 +98,50 @@ void panel_product(const PanelProductArgs<Element>& args) {
   }
 }
 
+HWY_INLINE float pair_element(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+HWY_INLINE float pair_element(float value) { return value; }
+
+// The same with float64 sums, one token after the other.
+template <class Element>
+void exact_product(const PanelProductArgs<Element>& args) {
+  using F64 = hn::CappedTag<double, kPanelRows / 4>;
+  using HalfF32 = hn::Rebind<float, F64>;
+  using HalfU32 = hn::Rebind<std::uint32_t, F64>;
+  const F64 f64;
+  const HalfF32 f32;
+  const HalfU32 u32;
+  const int lanes = static_cast<int>(hn::Lanes(f64));
+  for (std::int32_t token = 0; token < args.token_count; ++token) {
+    for (int row = 0; row < kPanelRows; row += 2 * lanes) {
+      const Element* x = args.x + token * args.x_stride;
+      const auto* w = reinterpret_cast<const std::uint32_t*>(args.panel) + row;
+      auto first = hn::Zero(f64);
+      auto second = hn::Zero(f64);
+      const auto add = [&](auto pairs, auto& sum) HWY_ATTR {
+        const auto odd = hn::BitCast(f32, hn::And(pairs, hn::Set(u32, 0xFFFF0000U)));
+        const auto even = hn::BitCast(f32, hn::ShiftLeft<16>(pairs));
+        sum = hn::MulAdd(hn::PromoteTo(f64, odd), hn::Set(f64, pair_element(x[1])), sum);
+        sum = hn::MulAdd(hn::PromoteTo(f64, even), hn::Set(f64, pair_element(x[0])), sum);
+      };
+      for (std::int32_t pair = 0; pair < args.pair_count; ++pair, x += 2, w += kPanelRows) {
+        add(hn::LoadU(u32, w), first);
+        add(hn::LoadU(u32, w + lanes), second);
+      }
+      double sums[2 * hn::MaxLanes(f64)];
+      hn::StoreU(first, f64, sums);
+      hn::StoreU(second, f64, sums + lanes);
+      float* product = args.product + std::int64_t{token} * kPanelRows + row;
+      std::transform(sums, sums + 2 * lanes, product, f64_rounded_to_bf16);
+    }
+  }
+}
+
+void exact_product_bf16(const PanelProductArgs<std::uint16_t>& args) { exact_product(args); }
+
+void exact_product_f32(const PanelProductArgs<float>& args) { exact_product(args); }
+
 void panel_product_bf16(const PanelProductArgs<std::uint16_t>& args) { panel_product(args); }
 
 void panel_product_f32(const PanelProductArgs<float>& args) { panel_product(args); }
@@ -108,6 +154,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ple::kernels {
 
+HWY_EXPORT(exact_product_bf16);
+HWY_EXPORT(exact_product_f32);
 HWY_EXPORT(panel_product_bf16);
 HWY_EXPORT(panel_product_f32);
 HWY_EXPORT(target_name);
@@ -182,15 +230,24 @@ void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
                    const Activations<std::uint16_t>& x, float* product,
                    const std::uint16_t* next_panel) {
   static const PanelProductBf16 native = panel_product_avx512bf16();
-  const PanelProductBf16 kernel =
-      native != nullptr ? native : HWY_DYNAMIC_DISPATCH(panel_product_bf16);
-  kernel(panel_args(matrix, panel_index, x, product, next_panel));
+  const auto args = panel_args(matrix, panel_index, x, product, next_panel);
+  if (matrix.shape().is_exact) {
+    HWY_DYNAMIC_DISPATCH(exact_product_bf16)(args);
+  } else if (native != nullptr) {
+    native(args);
+  } else {
+    HWY_DYNAMIC_DISPATCH(panel_product_bf16)(args);
+  }
 }
 
 void project_panel(const PackedMatrix& matrix, std::int32_t panel_index,
                    const Activations<float>& x, float* product, const std::uint16_t* next_panel) {
-  HWY_DYNAMIC_DISPATCH(panel_product_f32)
-  (panel_args(matrix, panel_index, x, product, next_panel));
+  const auto args = panel_args(matrix, panel_index, x, product, next_panel);
+  if (matrix.shape().is_exact) {
+    HWY_DYNAMIC_DISPATCH(exact_product_f32)(args);
+  } else {
+    HWY_DYNAMIC_DISPATCH(panel_product_f32)(args);
+  }
 }
 
 void project(const PackedMatrix& matrix, const Activations<std::uint16_t>& x, float* y,

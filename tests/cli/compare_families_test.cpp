@@ -54,15 +54,15 @@ TEST(CompareFamilies, EngramV41HeedsTheMask) {
 }
 
 TEST(CompareFamilies, EngramNeedsItsTokenMap) {
-  expect_refused(compare("engram_demo/tiny_hc4", {"--layer", "1", "--output-name", "layer1.f32.out"}),
-                 {"token map"});
+  expect_refused(
+      compare("engram_demo/tiny_hc4", {"--layer", "1", "--output-name", "layer1.f32.out"}),
+      {"token map"});
 }
 
 TEST(CompareFamilies, EngramDemo) {
-  expect_close("engram_demo/tiny_hc4",
-               {"--layer", "15", "--token-map-name", "token_map", "--output-name",
-                "layer15.f32.out"},
-               1e-5);
+  expect_close(
+      "engram_demo/tiny_hc4",
+      {"--layer", "15", "--token-map-name", "token_map", "--output-name", "layer15.f32.out"}, 1e-5);
 }
 
 TEST(CompareFamilies, LongcatIsBitEqualInTheReferenceArithmetic) {
@@ -74,9 +74,9 @@ TEST(CompareFamilies, LongcatIsBitEqualInTheReferenceArithmetic) {
 
 TEST(CompareFamilies, GemmaIsBitEqualInTheReferenceArithmetic) {
   for (const char* model : {"gemma/tiny_gemma3n", "gemma/tiny_gemma4"}) {
-    expect_close(
-        model,
-        {"--input-name", "f32.inputs_embeds", "--output-name", "f32.per_layer_inputs"}, 1e-5);
+    expect_close(model,
+                 {"--input-name", "f32.inputs_embeds", "--output-name", "f32.per_layer_inputs"},
+                 1e-5);
     expect_close(model,
                  {"--input-name", "bf16.inputs_embeds", "--output-name", "bf16.per_layer_inputs",
                   "--arithmetic", "reference"},

@@ -140,6 +140,41 @@ TEST(Projection, EveryTargetGivesTheSameBits) {
   }
 }
 
+TEST(Projection, ExactSumsAreRoundedOnceToBf16) {
+  test::Random random;
+  for (const std::int32_t inner : {2, 7, 64, 301}) {
+    const Problem problem(
+        {.group_count = 2, .group_rows = 70, .inner_count = inner, .is_exact = true}, random);
+    const Bits x = problem.random_x(random, 5);
+    const std::vector<float> wide = widened(x);
+    const std::vector<float> y = product_of(problem, x);
+    EXPECT_EQ(product_of(problem, wide), y);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const double sum = problem.expected(wide, static_cast<std::int64_t>(i) / 140,
+                                          static_cast<std::int64_t>(i) % 140);
+      if (y[i] == 0.0F) continue;  // its neighbours have two signs
+      const std::uint16_t bits = f32_to_bf16(y[i]);
+      ASSERT_EQ(bf16_to_f32(bits), y[i]);
+      const double error = std::fabs(static_cast<double>(y[i]) - sum);
+      for (const int neighbour : {-1, 1}) {
+        const auto other = bf16_to_f32(static_cast<std::uint16_t>(bits + neighbour));
+        EXPECT_LE(error, std::fabs(static_cast<double>(other) - sum));
+      }
+    }
+  }
+}
+
+TEST(Projection, RoundingADoubleToBf16IsRoundedOnce) {
+  // Just above the middle between 1 and the next bf16: f32 alone would round to the middle first.
+  EXPECT_EQ(f64_rounded_to_bf16(1.0 + 0x1p-8), 1.0F);
+  EXPECT_EQ(f64_rounded_to_bf16(1.0 + 0x1p-8 + 0x1p-40), 1.0F + 0x1p-7F);
+  EXPECT_EQ(f64_rounded_to_bf16(1.0 + 0x3p-8 - 0x1p-40), 1.0F + 0x1p-7F);
+  EXPECT_EQ(f64_rounded_to_bf16(-1.0 - 0x1p-8 - 0x1p-40), -1.0F - 0x1p-7F);
+  EXPECT_EQ(f64_rounded_to_bf16(0.0), 0.0F);
+  EXPECT_EQ(f64_rounded_to_bf16(1e300), INFINITY);
+  EXPECT_TRUE(std::isnan(f64_rounded_to_bf16(NAN)));
+}
+
 // A block's products are summed from zero, and the sum is added to what the blocks before it gave.
 TEST(Projection, BlocksAreSummedApart) {
   test::Random random;
