@@ -252,7 +252,7 @@ typedef enum ple_io { PLE_IO_AUTO = 0, PLE_IO_URING = 1, PLE_IO_PREAD = 2 } ple_
 
 typedef enum ple_projection {
   PLE_PROJECTION_AUTO = 0, /* as the family's official code */
-  PLE_PROJECTION_FP8 = 1,  /* activations quantised per token and 32 channels */
+  PLE_PROJECTION_FP8 = 1,  /* activations quantised per token and 32 channels; engram_v41 alone */
   PLE_PROJECTION_DEQUANTIZED = 2
 } ple_projection;
 
@@ -453,7 +453,7 @@ typedef struct ple_run_args {
   ple_element element;
   ple_output_mode mode;
   const void* input; /* [token_count, input_elements], on the engine's device */
-  void* output;      /* [token_count, output_elements]; may be input itself */
+  void* output;      /* [token_count, output_elements]; may be input itself if both have one size */
   void* stream;      /* the device's stream; NULL on a CPU */
 } ple_run_args;
 #define PLE_RUN_ARGS_INIT \

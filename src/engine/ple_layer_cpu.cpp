@@ -6,6 +6,7 @@
 
 #include "base/aligned_buffer.hpp"
 #include "base/error.hpp"
+#include "engine/layers_cpu.hpp"
 
 namespace ple {
 
@@ -72,8 +73,7 @@ class PleLayerCpu : public Layer {
     kernels::PleLayerArgs args;
     args.shape = shape_;
     args.arithmetic = arithmetic_;
-    args.highway_type =
-        run.element == Element::f32 ? kernels::HighwayType::f32 : kernels::HighwayType::bf16;
+    args.highway_type = highway_type(run.element);
     args.output_mode = run.mode;
     args.rows = run.rows;
     args.slots = run.slots.data();
