@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "synth/families.hpp"
+#include "synth/rows.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -17,6 +17,7 @@ enum Parameter : std::uint64_t {
   kValue = 1,
   kValueBias = 2,
   kConv = 3,
+  kRowScales = 4,
   kPerStream = 10,
   kKey = 0,
   kKeyBias = 1,
@@ -86,10 +87,16 @@ void plan_engram_demo_tensors(const SynthOptions& options, const Model& model,
   }
   const std::size_t first_table = plan.tensors.size();
   for (std::size_t position = 0; position < layers.size(); ++position) {
-    plan.tensors.push_back(noise_tensor(
-        prefix_of(layers[position]) + "multi_head_embedding.embedding.weight",
-        {layers[position].row_count, static_cast<std::uint64_t>(layers[position].row_dim)},
-        {.stream = stream_of(options.seed, position, kRows), .amplitude = kRowAmplitude}));
+    const RowDtype dtype = options.dtype.value_or(RowDtype::bf16);
+    const std::string table = prefix_of(layers[position]) + "multi_head_embedding.embedding";
+    add_rows(dtype,
+             {.table = table,
+              .row_count = layers[position].row_count,
+              .dim = static_cast<std::uint64_t>(layers[position].row_dim),
+              .stream = stream_of(options.seed, position, kRows),
+              .scale_stream = stream_of(options.seed, position, kRowScales)},
+             plan);
+    add_table_scale(dtype, table, plan);
   }
   interleave(options, 2, first_table, plan);
 }

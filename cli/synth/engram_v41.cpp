@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "primes.hpp"
-#include "synth/families.hpp"
+#include "synth/rows.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -81,10 +81,16 @@ void plan_engram_v41_tensors(const SynthOptions& options, const Model& model,
   }
   const std::size_t first_table = plan.tensors.size();
   for (std::size_t position = 0; position < layers.size(); ++position) {
-    const std::uint64_t rows = layers[position].row_count;
-    add(layers[position], position, "embed.weight", {rows, kHeadDim}, Noise::Format::e4m3, 0);
-    add(layers[position], position, "embed.scale", {rows, kHeadDim / kScaleBlock},
-        Noise::Format::e8m0, 1);
+    const RowDtype dtype = options.dtype.value_or(RowDtype::fp8_e8m0);
+    const std::string table = fmt::format("layers.{}.engram.embed", layers[position].layer_index);
+    add_rows(dtype,
+             {.table = table,
+              .row_count = layers[position].row_count,
+              .dim = kHeadDim,
+              .stream = stream_of(options.seed, position, 0),
+              .scale_stream = stream_of(options.seed, position, 1)},
+             plan);
+    add_table_scale(dtype, table, plan);
   }
   interleave(options, 4, first_table, plan);
 }

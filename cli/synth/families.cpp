@@ -30,11 +30,8 @@ std::uint64_t stream_of(std::uint64_t seed, std::uint64_t layer_position, std::u
 }
 
 PlannedTensor noise_tensor(std::string name, std::vector<std::uint64_t> shape, const Noise& noise) {
-  const char* dtype = "BF16";
-  if (noise.format == Noise::Format::e4m3) dtype = "F8_E4M3";
-  if (noise.format == Noise::Format::e8m0) dtype = "F8_E8M0";
   return {.name = std::move(name),
-          .dtype = dtype,
+          .dtype = dtype_of(noise.format),
           .shape = std::move(shape),
           .noise = noise,
           .literal = {}};
@@ -64,7 +61,6 @@ CheckpointPlan::SmallFile made_up_token_map(std::uint64_t vocab_size, std::uint6
 
 void refuse_unsharded(const SynthOptions& options) {
   if (options.shards) refuse("--shards: the tables of {} are not cut into shards", options.preset);
-  if (options.fp8) refuse("--dtype: the rows of {} have one type", options.preset);
 }
 
 void interleave(const SynthOptions& options, std::uint32_t default_count, std::size_t begin,

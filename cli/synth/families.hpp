@@ -10,12 +10,15 @@
 
 namespace pleiades::cli {
 
+// How the rows are stored.
+enum class RowDtype : std::uint8_t { bf16, f16, f32, fp8, fp8_row, fp8_e8m0, int8, nvfp4 };
+
 struct SynthOptions {
   std::string preset = "flash-next";
   std::optional<std::uint64_t> rows_base;  // each preset has its own default
   std::optional<std::uint64_t> shards;
   std::optional<std::uint32_t> files;
-  bool fp8 = false;  // qwen4_exp alone
+  std::optional<RowDtype> dtype;  // each preset has its own default
   std::uint64_t seed = 1;
 };
 
@@ -70,7 +73,7 @@ void plan_longcat_tensors(const SynthOptions& options, const Model& model, Check
 CheckpointPlan plan_gemma_e2b_config(const SynthOptions& options);
 void plan_gemma_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
 
-// Refuses --shards and --dtype where a family's public layout has neither.
+// Refuses --shards where a family's public layout has none.
 void refuse_unsharded(const SynthOptions& options);
 
 }  // namespace pleiades::cli

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "synth/families.hpp"
+#include "synth/rows.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t kHidden = 2048;
 constexpr std::uint64_t kLayerDim = 256;
 
-enum Parameter : std::uint64_t { kRows = 0, kProjection = 1, kNorm = 2 };
+enum Parameter : std::uint64_t { kRows = 0, kProjection = 1, kNorm = 2, kRowScales = 3 };
 
 }  // namespace
 
@@ -44,7 +44,16 @@ void plan_gemma_tensors(const SynthOptions& options, const Model& model, Checkpo
       2.0F / std::sqrt(static_cast<float>(kHidden)));
   add("per_layer_projection_norm.weight", {kLayerDim}, kNorm, 1.0F);
   const std::size_t first_table = plan.tensors.size();
-  add("embed_tokens_per_layer.weight", {layer.row_count, width}, kRows, kRowAmplitude);
+  const RowDtype dtype = options.dtype.value_or(RowDtype::bf16);
+  const std::string table = "model.language_model.embed_tokens_per_layer";
+  add_rows(dtype,
+           {.table = table,
+            .row_count = layer.row_count,
+            .dim = width,
+            .stream = stream_of(options.seed, 0, kRows),
+            .scale_stream = stream_of(options.seed, 0, kRowScales)},
+           plan);
+  add_table_scale(dtype, table, plan);
   interleave(options, 1, first_table, plan);
 }
 

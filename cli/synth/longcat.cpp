@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "synth/families.hpp"
+#include "synth/rows.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint64_t kTextVocabSize = 131072;
 constexpr std::uint64_t kHidden = 3072;
 
-// Parameters of the layer; table i is kTables + i, its projection kProjections + i.
-enum Parameter : std::uint64_t { kWords = 0, kTables = 1, kProjections = 50 };
+// Parameters of the layer; table i is kTables + i, and so on.
+enum Parameter : std::uint64_t { kWords = 0, kTables = 1, kTableScales = 20, kProjections = 50 };
 
 CheckpointPlan plan_config(const SynthOptions& options, const char* architecture,
                            const char* model_type, std::uint64_t vocab_size) {
@@ -72,9 +72,17 @@ void plan_longcat_tensors(const SynthOptions& options, const Model& model, Check
   }
   const std::size_t first_table = plan.tensors.size();
   for (std::int32_t i = 0; i < constants.column_count; ++i) {
-    add(fmt::format("ngram_embeddings.embedders.{}.weight", i),
-        {static_cast<std::uint64_t>(constants.column_sizes[i]), row_dim},
-        kTables + static_cast<std::uint64_t>(i), kRowAmplitude);
+    const RowDtype dtype = options.dtype.value_or(RowDtype::bf16);
+    const std::string table = fmt::format("model.ngram_embeddings.embedders.{}", i);
+    const auto number = static_cast<std::uint64_t>(i);
+    add_rows(dtype,
+             {.table = table,
+              .row_count = static_cast<std::uint64_t>(constants.column_sizes[i]),
+              .dim = row_dim,
+              .stream = stream_of(options.seed, 0, kTables + number),
+              .scale_stream = stream_of(options.seed, 0, kTableScales + number)},
+             plan);
+    add_table_scale(dtype, table, plan);
   }
   interleave(options, 4, first_table, plan);
 }

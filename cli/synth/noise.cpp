@@ -46,46 +46,97 @@ void for_each_word(const Noise& noise, std::uint64_t row_begin, std::uint64_t ro
   }
 }
 
+// The bits of an f16 number that is exact and at least 2^-14 in magnitude, or zero.
+std::uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (value == 0.0F) return 0;
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3FFFF) - (112 << 10)));
+}
+
+// Rows of elements that each take a lane of the words: make(lane) is an element.
+template <class Lane, class Make>
+void write_lanes(const Noise& noise, std::uint64_t row_begin, std::uint64_t row_count,
+                 std::uint64_t row_elements, std::byte* out, Make make) {
+  constexpr std::uint64_t kLanes = sizeof(std::uint64_t) / sizeof(Lane);
+  using Element = decltype(make(Lane{}));
+  for_each_word<kLanes>(noise, row_begin, row_count, row_elements,
+                        [=](std::uint64_t word, std::uint64_t begin, std::uint64_t count) {
+                          std::array<Lane, kLanes> lanes;
+                          std::memcpy(lanes.data(), &word, sizeof word);
+                          std::array<Element, kLanes> elements;
+                          std::transform(lanes.begin(), lanes.end(), elements.begin(), make);
+                          std::memcpy(out + begin * sizeof(Element), elements.data(),
+                                      count * sizeof(Element));
+                        });
+}
+
 }  // namespace
 
-std::uint64_t element_bytes(Noise::Format format) { return format == Noise::Format::bf16 ? 2 : 1; }
+std::uint64_t element_bytes(Noise::Format format) {
+  switch (format) {
+    case Noise::Format::f32:
+    case Noise::Format::f32_scale:
+      return 4;
+    case Noise::Format::bf16:
+    case Noise::Format::f16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+const char* dtype_of(Noise::Format format) {
+  switch (format) {
+    case Noise::Format::f32:
+    case Noise::Format::f32_scale:
+      return "F32";
+    case Noise::Format::bf16:
+      return "BF16";
+    case Noise::Format::f16:
+      return "F16";
+    case Noise::Format::bytes:
+      return "U8";
+    case Noise::Format::e4m3:
+    case Noise::Format::e4m3_scale:
+      return "F8_E4M3";
+    case Noise::Format::e8m0:
+      return "F8_E8M0";
+  }
+  return "";
+}
 
 void write_noise_rows(const Noise& noise, std::uint64_t row_begin, std::uint64_t row_count,
                       std::uint64_t row_elements, std::byte* out) {
+  const float amplitude = noise.amplitude;
+  const auto write = [&]<class Lane>(Lane, auto make) {
+    write_lanes<Lane>(noise, row_begin, row_count, row_elements, out, make);
+  };
+  const auto real = [=](std::int16_t lane) {
+    return static_cast<float>(lane) * (amplitude * 0x1p-15F);
+  };
   switch (noise.format) {
-    case Noise::Format::bf16: {
-      const float unit = noise.amplitude * 0x1p-15F;
-      for_each_word<4>(noise, row_begin, row_count, row_elements,
-                       [=](std::uint64_t word, std::uint64_t begin, std::uint64_t count) {
-                         std::array<std::uint16_t, 4> lanes;
-                         for (std::size_t i = 0; i < 4; ++i) {
-                           const auto lane = static_cast<std::int16_t>(word >> (16 * i));
-                           lanes[i] = to_bf16(static_cast<float>(lane) * unit);
-                         }
-                         std::memcpy(out + 2 * begin, lanes.data(), 2 * count);
-                       });
-      return;
-    }
-    case Noise::Format::e4m3: {
-      const std::array<std::uint8_t, 256>& codes = e4m3_codes();
-      for_each_word<8>(noise, row_begin, row_count, row_elements,
-                       [&](std::uint64_t word, std::uint64_t begin, std::uint64_t count) {
-                         std::array<std::uint8_t, 8> lanes;
-                         for (std::size_t i = 0; i < 8; ++i) {
-                           lanes[i] = codes[(word >> (8 * i)) & 0xFF];
-                         }
-                         std::memcpy(out + begin, lanes.data(), count);
-                       });
-      return;
-    }
+    case Noise::Format::bf16:
+      return write(std::int16_t{}, [=](std::int16_t lane) { return to_bf16(real(lane)); });
+    case Noise::Format::f32:
+      return write(std::int16_t{}, real);
+    case Noise::Format::f16:
+      return write(std::int16_t{}, [=](std::int16_t lane) {
+        return to_f16(static_cast<float>(lane >> 5) * (amplitude * 0x1p-10F));
+      });
+    case Noise::Format::bytes:
+      return write(std::uint8_t{}, [](std::uint8_t lane) { return lane; });
+    case Noise::Format::e4m3:
+      return write(std::uint8_t{},
+                   [&codes = e4m3_codes()](std::uint8_t lane) { return codes[lane]; });
     case Noise::Format::e8m0:
-      for_each_word<8>(noise, row_begin, row_count, row_elements,
-                       [=](std::uint64_t word, std::uint64_t begin, std::uint64_t count) {
-                         const std::uint64_t lanes =
-                             (word & 0x0101010101010101) + 0x7373737373737373;
-                         std::memcpy(out + begin, &lanes, count);
-                       });
-      return;
+      return write(std::uint8_t{},
+                   [](std::uint8_t lane) { return static_cast<std::uint8_t>(115 + lane % 2); });
+    case Noise::Format::e4m3_scale:
+      return write(std::uint8_t{},
+                   [](std::uint8_t lane) { return static_cast<std::uint8_t>(0x60 + lane % 8); });
+    case Noise::Format::f32_scale:
+      return write(std::int16_t{},
+                   [=](std::int16_t lane) { return lane % 2 == 0 ? amplitude : amplitude / 2; });
   }
 }
 

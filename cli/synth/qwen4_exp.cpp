@@ -3,12 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "synth/families.hpp"
+#include "synth/rows.hpp"
 
 namespace pleiades::cli {
 namespace {
-
-constexpr float kRowScale = 0x1p-11F;  // of FP8 rows: the same, from codes of up to 448
 
 // Parameters of a layer; the number is part of the noise stream.
 enum Parameter : std::uint64_t {
@@ -19,6 +17,7 @@ enum Parameter : std::uint64_t {
   kNormQuery = 4,
   kNormConv = 5,
   kConv = 6,
+  kRowScales = 7,
 };
 
 // The text part of the config, at the top level or under text_config.
@@ -49,20 +48,20 @@ void add_dense(const SynthOptions& options, const std::string& prefix, std::uint
   add("conv1d.weight", {channels, 1, tap_count}, kConv, 0.5F);
 }
 
-void add_shards(const SynthOptions& options, const std::string& prefix, std::uint64_t position,
+void add_shards(const SynthOptions& options, const std::string& table, std::uint64_t position,
                 const ple_layer_info& layer, std::uint64_t shard_count, CheckpointPlan& plan) {
-  const auto row_dim = static_cast<std::uint64_t>(layer.row_dim);
   const std::uint64_t shard_rows = (layer.row_count + shard_count - 1) / shard_count;
   for (std::uint64_t s = 0; s * shard_rows < layer.row_count; ++s) {
     const std::uint64_t begin = s * shard_rows;
-    const std::uint64_t rows = std::min(shard_rows, layer.row_count - begin);
-    PlannedTensor shard =
-        noise_tensor(fmt::format("{}shard_{}.weight", prefix, s), {rows, row_dim},
-                     {.format = options.fp8 ? Noise::Format::e4m3 : Noise::Format::bf16,
-                      .stream = stream_of(options.seed, position, kRows),
-                      .amplitude = kRowAmplitude});
-    shard.row_begin = begin;
-    plan.tensors.push_back(std::move(shard));
+    add_rows(options.dtype.value_or(RowDtype::bf16),
+             {.table = table,
+              .shard = fmt::format(".shard_{}", s),
+              .row_begin = begin,
+              .row_count = std::min(shard_rows, layer.row_count - begin),
+              .dim = static_cast<std::uint64_t>(layer.row_dim),
+              .stream = stream_of(options.seed, position, kRows),
+              .scale_stream = stream_of(options.seed, position, kRowScales)},
+             plan);
   }
 }
 
@@ -94,7 +93,8 @@ CheckpointPlan plan_flash_next_config(const SynthOptions& options) {
                    {"split_ngram_parts", options.shards.value_or(128)},
                    {"eos_token_id", 248044},
                    {"rms_norm_eps", 1e-6}}}};
-  if (options.fp8) plan.config["text_config"]["ple_embedding_dtype"] = "float8_e4m3fn";
+  if (options.dtype == RowDtype::fp8)
+    plan.config["text_config"]["ple_embedding_dtype"] = "float8_e4m3fn";
   return plan;
 }
 
@@ -118,7 +118,7 @@ CheckpointPlan plan_tiny_config(const SynthOptions& options) {
                  {"eos_token_id", 7},
                  {"seed", 1234},
                  {"rms_norm_eps", 1e-6}};
-  if (options.fp8) plan.config["ple_embedding_dtype"] = "float8_e4m3fn";
+  if (options.dtype == RowDtype::fp8) plan.config["ple_embedding_dtype"] = "float8_e4m3fn";
   return plan;
 }
 
@@ -138,22 +138,14 @@ void plan_qwen4_exp_tensors(const SynthOptions& options, const Model& model, Che
                                     constants.column_count));
     plan.tensors.push_back(
         integers(table + "ngram_heads_offsets", constants.column_offsets, constants.column_count));
-    if (options.fp8) {
-      PlannedTensor scale{.name = table + "ngram_embedding.weight_scale",
-                          .dtype = "F32",
-                          .shape = {},
-                          .noise = {},
-                          .literal = std::vector<std::byte>(sizeof kRowScale)};
-      std::memcpy(scale.literal.data(), &kRowScale, sizeof kRowScale);
-      plan.tensors.push_back(std::move(scale));
-    }
+    add_table_scale(options.dtype.value_or(RowDtype::bf16), table + "ngram_embedding", plan);
     add_dense(options, prefix, position, layer, text["ple_conv_kernel_size"], plan);
   }
   const std::size_t first_shard = plan.tensors.size();
   for (std::size_t position = 0; position < layers.size(); ++position) {
     add_shards(
         options,
-        fmt::format("{}{}.ple.ple_embedding.ngram_embedding.", root, layers[position].layer_index),
+        fmt::format("{}{}.ple.ple_embedding.ngram_embedding", root, layers[position].layer_index),
         position, layers[position], text["split_ngram_parts"], plan);
   }
   interleave(options, 10, first_shard, plan);

@@ -23,6 +23,15 @@ The directory appears when it is complete; a stopped run leaves nothing that ope
 
 constexpr const char* kDraftConfig = "config.json.draft";
 
+constexpr Names<RowDtype, 8> kRowDtypeNames = {{{"bf16", RowDtype::bf16},
+                                                {"f16", RowDtype::f16},
+                                                {"f32", RowDtype::f32},
+                                                {"fp8", RowDtype::fp8},
+                                                {"fp8-row", RowDtype::fp8_row},
+                                                {"fp8-e8m0", RowDtype::fp8_e8m0},
+                                                {"int8", RowDtype::int8},
+                                                {"nvfp4", RowDtype::nvfp4}}};
+
 struct Arguments {
   SynthOptions options;
   std::string path;
@@ -108,10 +117,18 @@ Action make_synth(Options& options) {
                  "Tensors the table is cut into");
   options.number("--files", synth_options.files, 1, 100'000, "N",
                  "Files the shards are spread over");
+  std::vector<std::string> dtypes;
+  for (const auto& [name, dtype] : kRowDtypeNames) dtypes.emplace_back(name);
   options.choice(
-      "--dtype", {"bf16", "fp8"},
-      [&synth_options](const std::string& dtype) { synth_options.fp8 = dtype == "fp8"; },
-      "Of the rows: bf16, or fp8 with one scale");
+      "--dtype", dtypes,
+      [&synth_options](const std::string& given) {
+        for (const auto& [name, dtype] : kRowDtypeNames) {
+          if (name == given) synth_options.dtype = dtype;
+        }
+      },
+      "Of the rows; fp8 has one scale for the table, fp8-row and int8 one for each row, fp8-e8m0 "
+      "one "
+      "for 32 elements, nvfp4 one for 16 and one for the table");
   options.number("--seed", synth_options.seed, 0, std::int64_t{1} << 40, "S", "Of every value");
   options.number("--threads", arguments->thread_count, 1, 1024, "N",
                  "Threads that make and write (all)");

@@ -35,6 +35,13 @@ nlohmann::json shards_of(const std::string& checkpoint, std::size_t layer = 0) {
   return tool_json({"inspect", checkpoint})["layers"][layer]["shards"];
 }
 
+std::uint64_t rows_in(const nlohmann::json& inspected) {
+  std::uint64_t rows = 0;
+  for (const nlohmann::json& layer : inspected["layers"])
+    rows += layer["rows"].get<std::uint64_t>();
+  return rows;
+}
+
 TEST(Synth, EveryRowFollowsFromTheSeedAndItsNumber) {
   const TempDirectory directory;
   const std::string checkpoint = directory.path("c");
@@ -91,6 +98,22 @@ TEST(Synth, OtherFamiliesOpenAndVerify) {
     expect_refused({"synth", directory.path("c"), "--preset", preset, "--shards", "2"},
                    {"--shards", preset});
   }
+}
+
+TEST(Synth, EveryRowFormatOpensAndVerifies) {
+  const TempDirectory directory;
+  const std::string checkpoint = directory.path("c");
+  for (const char* preset : {"flash-next", "engram-demo"}) {
+    for (const char* dtype : {"f16", "f32", "fp8-row", "fp8-e8m0", "int8", "nvfp4"}) {
+      SCOPED_TRACE(std::string(preset) + " " + dtype);
+      tool_json({"synth", checkpoint, "--preset", preset, "--rows-base", "50", "--dtype", dtype});
+      const nlohmann::json verified = tool_json({"verify", checkpoint});
+      EXPECT_EQ(verified["rows_not_finite"], 0);
+      EXPECT_EQ(verified["rows_checked"], rows_in(tool_json({"inspect", checkpoint})));
+      fs::remove_all(checkpoint);
+    }
+  }
+  expect_refused({"synth", checkpoint, "--preset", "tiny", "--dtype", "nvfp4"}, {"--dtype", "16"});
 }
 
 TEST(Synth, RefusesToWriteOverAnything) {
