@@ -332,7 +332,8 @@ typedef struct ple_quantiles {
   uint64_t count;
 } ple_quantiles;
 
-/* Since the engine was opened, all layers together. */
+/* Since the engine was opened, all layers together. A resident table does not look for duplicates:
+ * it counts every row asked for as distinct and as a hit. */
 typedef struct ple_metrics {
   uint32_t struct_bytes;
   uint32_t reserved;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "cache/id_map.hpp"
 #include "cache/row_requests.hpp"
 
 namespace ple {
@@ -31,7 +30,7 @@ struct Chunk {
 
 class ResidentCache::Rows final : public StagedRows {
  public:
-  Rows(ResidentCache& cache, std::size_t ids_max) : cache_(cache), slots_(ids_max), map_(ids_max) {}
+  Rows(ResidentCache& cache, std::size_t ids_max) : cache_(cache), slots_(ids_max) {}
   ~Rows() override { release(); }
 
   Status stage(std::span<const RowId> ids) {
@@ -45,7 +44,7 @@ class ResidentCache::Rows final : public StagedRows {
     id_count_ = ids.size();
     is_staged_ = true;
     ++cache_.lease_count_;
-    count_rows();
+    cache_.count_rows(slots());
     return {};
   }
   bool belongs_to(const ResidentCache& cache) const { return &cache == &cache_; }
@@ -69,22 +68,8 @@ class ResidentCache::Rows final : public StagedRows {
   }
 
  private:
-  void count_rows() {
-    RowCacheMetrics counted;
-    map_.clear(id_count_);
-    for (const SlotId slot : slots()) {
-      if (slot == kZeroSlot) continue;
-      ++counted.rows_asked;
-      map_.insert(slot, 0);
-    }
-    counted.rows_distinct = map_.size();
-    counted.rows_hit = map_.size();
-    cache_.counters_.add(counted);
-  }
-
   ResidentCache& cache_;
   std::vector<SlotId> slots_;  // [ids_max]
-  IdMap map_;
   std::size_t id_count_ = 0;
   bool is_staged_ = false;
 };
@@ -135,6 +120,12 @@ Status ResidentCache::read_table(const RowCacheOptions& options) {
   }
   PLE_TRY(finish(chunks[turn]));
   return finish(chunks[turn ^ 1]);
+}
+
+void ResidentCache::count_rows(std::span<const SlotId> slots) {
+  const auto without_row = std::count(slots.begin(), slots.end(), kZeroSlot);
+  const std::uint64_t row_count = slots.size() - static_cast<std::size_t>(without_row);
+  counters_.add({.rows_asked = row_count, .rows_distinct = row_count, .rows_hit = row_count});
 }
 
 Result<std::unique_ptr<StagedRows>> ResidentCache::make_staged(std::size_t ids_max) {

@@ -36,6 +36,7 @@ class ResidentCache final : public RowCache {
   class Rows;
 
   Status read_table(const RowCacheOptions& options);
+  void count_rows(std::span<const SlotId> slots);
 
   RowSource& source_;
   const std::uint32_t slot_bytes_;

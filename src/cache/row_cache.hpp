@@ -49,7 +49,8 @@ struct RowCacheOptions {
   SlotMemoryFactory landing_memory = make_host_slot_memory;  // pinned; for device slot memory only
 };
 
-// Row counters since the cache was opened; a snapshot, monotone.
+// Row counters since the cache was opened; a snapshot, monotone. A resident table needs no search
+// for duplicates, so that it counts every id as a distinct row and a hit.
 struct RowCacheMetrics {
   std::uint64_t rows_asked = 0;     // ids staged, duplicates included, kNoRow not
   std::uint64_t rows_distinct = 0;  // summed over steps

@@ -69,6 +69,9 @@ class Engine {
   // Encoded rows, through the cache or straight from the source.
   Status read_rows(std::size_t layer, std::span<const RowId> rows, bool direct, std::byte* out);
 
+  // A number that no other batch of this engine has.
+  std::uint64_t next_batch() { return batch_count_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
   StepCounters& counters() { return counters_; }
   EngineMetrics metrics() const;
 
@@ -89,6 +92,7 @@ class Engine {
   EngineInfo info_;
   TimelineOptions past_;
   StepCounters counters_;
+  std::atomic<std::uint64_t> batch_count_ = 0;
 
   std::unique_ptr<Backend> backend_;
   std::vector<EngineLayer> layers_;

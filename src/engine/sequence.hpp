@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -23,6 +24,9 @@ class Sequence {
   Engine& engine() { return *engine_; }
   Timeline& timeline() { return timeline_; }
   const Timeline& timeline() const { return timeline_; }
+
+  // Notes that the sequence is in this batch (see Engine::next_batch); false if it was already.
+  bool join_batch(std::uint64_t batch) { return std::exchange(last_batch_, batch) != batch; }
 
   // The carried state of layer number layer (of the engine's), on the device; null without one.
   std::byte* state(std::size_t layer) {
@@ -45,6 +49,7 @@ class Sequence {
   std::shared_ptr<Engine> engine_;
   Timeline timeline_;
   std::vector<std::unique_ptr<SlotMemory>> states_;
+  std::uint64_t last_batch_ = 0;
 };
 
 }  // namespace ple

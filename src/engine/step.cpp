@@ -121,13 +121,13 @@ Status Step::stage_tokens(const Batch& batch) {
     parts_[i].spans.clear();
     PLE_TRY(engine_->layers()[i].spec->hash->check(tokens_));
   }
+  const std::uint64_t batch_number = engine_->next_batch();
   std::size_t token_begin = 0;
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     Sequence& sequence = *batch.sequences[s];
     const auto count = static_cast<std::size_t>(batch.token_counts[s]);
     const std::span<const TokenId> tokens = std::span(tokens_).subspan(token_begin, count);
-    if (std::any_of(members_.begin(), members_.end(),
-                    [&](const Member& member) { return member.sequence.get() == &sequence; })) {
+    if (!sequence.join_batch(batch_number)) {
       return error(StatusCode::invalid_argument, "sequence {} stands in the batch twice", s);
     }
     for (std::size_t i = 0; i < parts_.size(); ++i) {

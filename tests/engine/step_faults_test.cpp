@@ -93,5 +93,30 @@ TEST_P(StepFaults, FailTheirStepAlone) {
 INSTANTIATE_TEST_SUITE_P(, StepFaults, testing::ValuesIn(kCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// Wherever the two stand, after a step that held the same sequences, and with nothing left staged.
+TEST(StepBatch, TakesASequenceOnce) {
+  const auto engine = open_engine({.cache_bytes = 1 << 20});
+  const auto one = std::move(Sequence::create(engine)).value();
+  const auto other = std::move(Sequence::create(engine)).value();
+  const auto step = std::move(Step::create(engine, kTokensMax, 3)).value();
+  const std::vector<std::int32_t> counts = {1, 1, 1};
+  const std::vector<TokenId> tokens = {5, 6, 7};
+  const auto stage = [&](const std::vector<std::shared_ptr<Sequence>>& sequences) {
+    return step->stage({.sequences = sequences,
+                        .token_counts = std::span(counts).first(sequences.size()),
+                        .tokens = std::span(tokens).first(sequences.size()),
+                        .positions = {}});
+  };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(stage({one, other, one}).message(), "sequence 2 stands in the batch twice");
+    EXPECT_EQ(stage({one, one}).message(), "sequence 1 stands in the batch twice");
+    EXPECT_EQ(one->timeline().staged_count() + other->timeline().staged_count(), 0U);
+    EXPECT_EQ(leases_of(*engine), 0U);
+    expect_ok(stage({other, one}));
+    expect_ok(step->commit({}));
+  }
+  EXPECT_EQ(one->timeline().position(), 2);
+}
+
 }  // namespace
 }  // namespace ple::test
