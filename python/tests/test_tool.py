@@ -10,10 +10,11 @@ import pytest
 import pleiades
 from conftest import TINY
 
-pytestmark = pytest.mark.skipif(
+needs_tool = pytest.mark.skipif(
     not (Path(pleiades.__file__).parent / "bin" / "pleiades").exists(),
     reason="the package was built without the tool",
 )
+pytestmark = needs_tool
 
 
 def tool(*arguments: str) -> str:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 640, 230
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 30
+WIDTH, HEIGHT = 640, 246
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 46
 Format = Callable[[float], str]
 
 
@@ -19,11 +19,15 @@ def count_text(value: float) -> str:
 
 def bytes_text(value: float) -> str:
     """1234567 -> 1.23 MB."""
+    if value == 0:
+        return "0"
     return count_text(value) + ("B" if abs(value) >= 1e3 else " B")
 
 
 def time_text(us: float) -> str:
     """1234 microseconds -> 1.23 ms."""
+    if us == 0:
+        return "0"
     for limit, unit in ((1e6, "s"), (1e3, "ms")):
         if us >= limit:
             return f"{us / limit:.3g} {unit}"
@@ -52,6 +56,7 @@ class Chart:
         y_range: tuple[float, float],
         y_format: Format,
         x_format: Format = count_text,
+        x_title: str = "token of the text",
         log_y: bool = False,
     ) -> None:
         self._x_range = x_range if x_range[1] > x_range[0] else (x_range[0], x_range[0] + 1)
@@ -59,6 +64,9 @@ class Chart:
         self._log_y = log_y
         self._marks: list[str] = []
         self._axes(x_format, y_format)
+        self._marks.append(
+            f'<text class="tick" x="{WIDTH - RIGHT}" y="{HEIGHT - 8}">{escape(x_title)}</text>'
+        )
 
     def x(self, value: float) -> float:
         """Pixels from the left."""
@@ -90,7 +98,7 @@ class Chart:
         tick = math.ceil(begin / step) * step
         while tick <= end + step * 1e-9:
             self._marks.append(
-                f'<text class="tick x" x="{self.x(tick):.1f}" y="{HEIGHT - 10}">'
+                f'<text class="tick x" x="{self.x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}">'
                 f"{escape(x_format(tick))}</text>"
             )
             tick += step
@@ -114,13 +122,9 @@ class Chart:
             f'height="{max(bottom - top, 0):.1f}"><title>{escape(tip)}</title></rect>'
         )
 
-    def level(self, value: float, text: str) -> None:
-        """A dashed line across, with its meaning."""
-        y = self.y(value)
-        self._marks.append(f'<path class="level" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        self._marks.append(
-            f'<text class="note" x="{WIDTH - RIGHT}" y="{y - 6:.1f}">{escape(text)}</text>'
-        )
+    def level(self, value: float) -> None:
+        """A dashed line across."""
+        self._marks.append(f'<path class="level" d="M{LEFT} {self.y(value):.1f}H{WIDTH - RIGHT}"/>')
 
     def svg(self, label: str) -> str:
         """The chart; `label` is what a screen reader says."""

@@ -7,15 +7,14 @@ from importlib import resources
 import pleiades
 from pleiades.report.chart import (
     Chart,
-    Format,
     bytes_text,
     count_text,
     share_text,
     time_text,
 )
-from pleiades.report.run import PHASES, Bucket, Run
+from pleiades.report.run import PARTS, PHASES, Bucket, Run
 
-PHASE_NAMES = {"stage_us": "staging", "wait_us": "waiting", "run_us": "computing"}
+PART_NAMES = {"stage_us": "staging", "wait_us": "waiting", "run_us": "computing"}
 
 
 def render(run: Run, name: str) -> str:
@@ -25,8 +24,7 @@ def render(run: Run, name: str) -> str:
     charts = [
         _hits(run),
         _reads(run),
-        _steps(run, "prefill"),
-        _steps(run, "decode"),
+        *(_steps(run, phase) for phase in PHASES),
         _spread(run),
         _memory(run),
     ]
@@ -36,6 +34,7 @@ def render(run: Run, name: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
 {style}</style>
@@ -72,9 +71,13 @@ def _setting(run: Run) -> str:
 
 def _tiles(run: Run) -> list[str]:
     json = run.json
+    speeds = [
+        (phase, count_text(json[phase]["tokens_per_s"]), "tokens/s")
+        for phase in PHASES
+        if json[phase]["tokens"] > 0
+    ]
     tiles = [
-        ("prefill", f"{count_text(json['prefill']['tokens_per_s'])}/s", "tokens"),
-        ("decode", f"{count_text(json['decode']['tokens_per_s'])}/s", "tokens"),
+        *speeds,
         ("waiting for rows", share_text(json["wait_share"]), "of the time"),
         ("one disk read", time_text(json["read_us"]["p50"]), f"p99 {time_text(json['read_us']['p99'])}"),
         ("read from disk", bytes_text(json["disk_bytes"]), f"{count_text(json['disk_reads'])} reads"),
@@ -86,10 +89,9 @@ def _tiles(run: Run) -> list[str]:
     ]
 
 
-def _figure(title: str, text: str, svg: str, legend: dict[str, str] | None = None) -> str:
+def _figure(title: str, text: str, svg: str, legend: dict[str, str]) -> str:
     keys = "".join(
-        f'<span><i class="{name}"></i>{escape(meaning)}</span>'
-        for name, meaning in (legend or {}).items()
+        f'<span><i class="{name}"></i>{escape(meaning)}</span>' for name, meaning in legend.items()
     )
     return (
         f"<figure><figcaption><h2>{escape(title)}</h2><p>{escape(text)}</p>"
@@ -109,12 +111,14 @@ def _hits(run: Run) -> str:
     buckets = run.stretches()
     chart = Chart(_extent(buckets), (0, 1), share_text)
     for bucket in buckets:
-        tip = f"{_tokens(bucket)}: {share_text(bucket.hit_share)}"
-        chart.bar(bucket.first_token, bucket.last_token, 0, bucket.hit_share, "hit", tip)
+        if bucket.hit_share is not None:
+            tip = f"{_tokens(bucket)}: {share_text(bucket.hit_share)}"
+            chart.bar(bucket.first_token, bucket.last_token, 0, bucket.hit_share, "hit", tip)
     overall = run.number("rows_hit") / max(run.number("rows_distinct"), 1)
-    chart.level(overall, f"{share_text(overall)} over all")
-    text = "Share of the rows of a step that were in memory when it was staged, along the text."
-    return _figure("Hits", text, chart.svg("hit share along the text"))
+    chart.level(overall)
+    text = "Share of the rows staged meanwhile that were in memory already."
+    legend = {"hit": "in memory", "level": f"{share_text(overall)} over all"}
+    return _figure("Hits", text, chart.svg("hit share along the text"), legend)
 
 
 def _reads(run: Run) -> str:
@@ -141,23 +145,25 @@ def _steps(run: Run, phase: str) -> str:
     chart = Chart(_extent(buckets), (0, top * 1.05), time_text)
     for bucket in buckets:
         low = 0.0
-        for part in PHASES:
+        for part in PARTS:
             high = low + bucket.mean_us[part]
-            tip = f"{_tokens(bucket)}: {PHASE_NAMES[part]} {time_text(bucket.mean_us[part])}"
-            chart.bar(bucket.first_token, bucket.last_token, low, high, PHASE_NAMES[part], tip)
+            tip = f"{_tokens(bucket)}: {PART_NAMES[part]} {time_text(bucket.mean_us[part])}"
+            chart.bar(bucket.first_token, bucket.last_token, low, high, PART_NAMES[part], tip)
             low = high
     tokens = max(int(step["tokens"]) for step in run.phase(phase)) * run.sequence_count
     count = len(run.phase(phase))
-    text = f"{count:,} steps of up to {tokens:,} tokens: where the time of a step went, on average."
-    legend = {name: name for name in PHASE_NAMES.values()}
+    size = "one token" if tokens == 1 else f"up to {tokens:,} tokens"
+    steps = "One step" if count == 1 else f"{count:,} steps"
+    text = f"{steps} of {size}: where the time went, on average."
+    legend = {name: name for name in PART_NAMES.values()}
     return _figure(f"Time of a {phase} step", text, chart.svg(f"time of {phase} steps"), legend)
 
 
 def _spread(run: Run) -> str:
     # Equal widths of the time's logarithm, ten a decade.
-    counts: dict[str, dict[int, int]] = {"prefill": {}, "decode": {}}
+    counts: dict[str, dict[int, int]] = {phase: {} for phase in PHASES}
     for step in run.steps:
-        us = max(sum(step[part] for part in PHASES), 0.1)
+        us = max(sum(step[part] for part in PARTS), 0.1)
         place = math.floor(10 * math.log10(us))
         of_phase = counts[step["phase"]]
         of_phase[place] = of_phase.get(place, 0) + 1
@@ -165,7 +171,11 @@ def _spread(run: Run) -> str:
     first, last = 10 * (min(places) // 10), 10 * (max(places) // 10 + 1)
     top = max(n / sum(of_phase.values()) for of_phase in counts.values() for n in of_phase.values())
     chart = Chart(
-        (first, last), (0, top * 1.05), share_text, lambda place: time_text(10 ** (place / 10))
+        (first, last),
+        (0, top * 1.05),
+        share_text,
+        x_format=lambda place: time_text(10 ** (place / 10)),
+        x_title="time of a step",
     )
     for offset, (phase, of_phase) in enumerate(counts.items()):
         for place, count in sorted(of_phase.items()):
@@ -173,19 +183,19 @@ def _spread(run: Run) -> str:
             tip = f"{share_text(share)} of {phase} steps take about {time_text(10 ** (place / 10))}"
             left = place + offset / 2
             chart.bar(left, left + 0.5, 0, share, phase, tip)
-    text = "How often a step took how long; every phase by itself adds up to 100 %."
-    svg = chart.svg("distribution of step times")
-    return _figure("Spread of step times", text, svg, {"prefill": "prefill", "decode": "decode"})
+    text = "How often a step took how long; each phase by itself adds up to 100 %."
+    legend = {phase: phase for phase, of_phase in counts.items() if of_phase}
+    return _figure("Spread of step times", text, chart.svg("distribution of step times"), legend)
 
 
 def _memory(run: Run) -> str:
     buckets = run.stretches()
-    format_bytes: Format = bytes_text
     arena = run.number("arena_bytes")
     top = max(max(bucket.rss_bytes for bucket in buckets), arena) * 1.1
-    chart = Chart(_extent(buckets), (0, top), format_bytes)
+    chart = Chart(_extent(buckets), (0, top), bytes_text)
     xs = [bucket.last_token for bucket in buckets]
     chart.line(xs, [bucket.rss_bytes for bucket in buckets], "memory", area=True)
-    chart.level(arena, f"arena {bytes_text(arena)}")
-    text = "Memory of the process; the arena of rows is the part that was asked for."
-    return _figure("Memory", text, chart.svg("memory along the text"))
+    chart.level(arena)
+    text = "The arena of rows is the part that was asked for."
+    legend = {"memory": "the process", "level": f"its arena, {bytes_text(arena)}"}
+    return _figure("Memory", text, chart.svg("memory along the text"), legend)

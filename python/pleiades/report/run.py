@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-PHASES = ("stage_us", "wait_us", "run_us")
-NEEDED = ("position", "tokens", "phase", *PHASES, "rows_distinct", "rows_hit", "rss_bytes")
+PHASES = ("prefill", "decode")
+PARTS = ("stage_us", "wait_us", "run_us")
+NEEDED = ("position", "tokens", "phase", *PARTS, "rows_distinct", "rows_hit", "rss_bytes")
 BUCKETS = 72
 
 
@@ -15,8 +16,8 @@ class Bucket:
     first_token: int
     last_token: int
     step_count: int
-    mean_us: dict[str, float]  # of a step, by phase of the protocol
-    hit_share: float
+    mean_us: dict[str, float]  # of a step, by part
+    hit_share: float | None  # None: no rows were staged meanwhile
     rss_bytes: int
     read_p50_us: float
     read_p99_us: float
@@ -72,9 +73,9 @@ class Run:
             last_token=int(last["position"] + last["tokens"]),
             step_count=len(steps),
             mean_us={
-                phase: sum(step[phase] for step in steps) / len(steps) for phase in PHASES
+                part: sum(step[part] for step in steps) / len(steps) for part in PARTS
             },
-            hit_share=hit / distinct if distinct else 1.0,
+            hit_share=hit / distinct if distinct else None,
             rss_bytes=int(last["rss_bytes"]),
             read_p50_us=float(last.get("read_p50_us", 0)),
             read_p99_us=float(last.get("read_p99_us", 0)),
