@@ -206,8 +206,8 @@ void bench_place(bool is_smoke) {
   kernels::PlaceRowsArgs args{.rows = rows.data(),
                               .slots = slots.as<SlotId>(),
                               .arena = arena.data(),
-                              .row_count = row_count,
-                              .slot_bytes = kSlotBytes};
+                              .slot_bytes = kSlotBytes,
+                              .row_count = row_count};
   const Times direct = time_calls(stream.get(), is_smoke ? 1 : 10, 2, [&](std::int32_t) {
     return kernels::place_rows_cuda(args, stream.get());
   });

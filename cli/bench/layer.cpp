@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "bench/ceilings.hpp"
+#include "bench/gpu_steps.hpp"
 #include "bench/random_layer.hpp"
 #include "command.hpp"
 #include "names.hpp"
@@ -20,7 +21,8 @@ constexpr const char* kExamples = R"(Examples:
 
 The PLE layer of the released width with random weights and every row in memory: whole steps (stage,
 run, commit), next to what the machine can do: the read bandwidth of all threads, and the layer's two
-matrix products alone by a matrix library. The results are checked before they are timed.)";
+matrix products alone by a matrix library. On a GPU (--device cuda) by captured graphs. The results
+are checked before they are timed.)";
 
 using Clock = std::chrono::steady_clock;
 
@@ -28,9 +30,12 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTurns = 12;
 constexpr double kTurnSeconds = 0.12;
 
+constexpr std::size_t kGpuEngines = 3;
+
 struct Arguments {
   std::vector<std::int32_t> tokens = {1, 8, 64, 512};
   ple_element element = PLE_F32;
+  bool is_decode = false;  // as many sequences as tokens
   EngineOptions engine;
   bool json = false;
 };
@@ -194,15 +199,49 @@ void print_text(const std::vector<Measured>& cases, const RandomLayer& layer,
   }
 }
 
-int bench_layer(const Arguments& arguments) {
-  if (arguments.engine.device != "cpu") {
-    refuse("--device {}: bench layer measures a cpu; a GPU's figures come from bench/",
-           arguments.engine.device);
+int bench_on_gpu(const Arguments& arguments, const RandomLayer& layer, Engine& first) {
+  // Their weights together are several times the L2.
+  std::vector<Engine> engines;
+  engines.push_back(std::move(first));
+  while (engines.size() < kGpuEngines) {
+    engines.push_back(Engine::open(layer.model(), arguments.engine));
   }
+  const ple_engine_info info = engines[0].info();
+  nlohmann::ordered_json json;
+  json["layer"] = nlohmann::ordered_json::array();
+  if (!arguments.json) {
+    fmt::print("{}, {}; {} engines take turns\n\n{:>7} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
+               info.device_name, name_of(kArithmeticNames, info.arithmetic), kGpuEngines, "tokens",
+               "a step", "its run", "host", "empty launch", "weights");
+  }
+  for (const std::int32_t tokens : arguments.tokens) {
+    const GpuStepTimes times =
+        time_gpu_steps(engines, layer, arguments.element, tokens, arguments.is_decode);
+    const double gb_per_s = layer.weight_bytes() / times.run_us * 1e-3;
+    json["layer"].push_back({{"tokens", tokens},
+                             {"us", times.step_us},
+                             {"run_us", times.run_us},
+                             {"gb_per_s", gb_per_s},
+                             {"gflop_per_s", layer.flops(tokens) / times.run_us * 1e-3},
+                             {"host_us", times.host_us},
+                             {"empty_launch_us", times.empty_launch_us}});
+    if (arguments.json) continue;
+    fmt::print("{:>7} {:>9.1f} us {:>9.1f} us {:>9.2f} us {:>9.2f} us {:>7.0f} GB/s\n", tokens,
+               times.step_us, times.run_us, times.host_us, times.empty_launch_us, gb_per_s);
+  }
+  json["device"] = info.device_name;
+  json["sequences"] = arguments.is_decode ? "one a token" : "one";
+  json["arithmetic"] = name_of(kArithmeticNames, info.arithmetic);
+  if (arguments.json) fmt::print("{}\n", json.dump());
+  return kOk;
+}
+
+int bench_layer(const Arguments& arguments) {
   const RandomLayer layer;
   Engine engine = Engine::open(layer.model(), arguments.engine);
   check_results(engine, layer, arguments.element);
   const ple_engine_info info = engine.info();
+  if (arguments.engine.device != "cpu") return bench_on_gpu(arguments, layer, engine);
   double read_bytes_per_s = measure_read_bandwidth(info.thread_count);
   std::vector<Measured> cases;
   for (const std::int32_t tokens : arguments.tokens) {
@@ -225,6 +264,8 @@ Action make_bench_layer(Options& options) {
   options.examples(kExamples);
   options.numbers("--tokens", arguments->tokens, 1, 1 << 16, "N",
                   "Tokens of a step, several by commas (1,8,64,512)");
+  options.flag("--decode", arguments->is_decode,
+               "On a GPU: every token is of a sequence of its own");
   options.element(arguments->element);
   options.engine(arguments->engine);
   options.json(arguments->json);

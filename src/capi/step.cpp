@@ -31,14 +31,17 @@ Result<Batch> to_batch(const ple_batch& from, std::vector<std::shared_ptr<Sequen
     }
     token_count += from.token_counts[i];
   }
-  if (from.device_tokens != nullptr) {
-    return error(StatusCode::unsupported, "device tokens on an engine of the CPU");
-  }
-  if (token_count > 0) PLE_TRY(check_pointer(from.tokens, "batch.tokens"));
+  if (token_count > 0 && from.device_tokens == nullptr)
+    PLE_TRY(check_pointer(from.tokens, "batch.tokens"));
   Batch batch;
   batch.sequences = sequences;
   batch.token_counts = {from.token_counts, count};
-  batch.tokens = {from.tokens, static_cast<std::size_t>(token_count)};
+  if (from.device_tokens == nullptr) {
+    batch.tokens = {from.tokens, static_cast<std::size_t>(token_count)};
+  } else {
+    batch.device_tokens = from.device_tokens;
+    batch.stream = from.stream;
+  }
   if (from.positions != nullptr) batch.positions = {from.positions, count};
   return batch;
 }
@@ -109,10 +112,10 @@ ple_status ple_step_run(ple_step* step, int32_t layer, const ple_run_args* args)
   });
 }
 
-ple_status ple_step_prepare(ple_step* step, void*) {
+ple_status ple_step_prepare(ple_step* step, void* stream) {
   return guarded([&]() -> Status {
     PLE_TRY(check_pointer(step, "step"));
-    return step->step->wait();
+    return step->step->prepare(stream);
   });
 }
 

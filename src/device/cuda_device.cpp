@@ -39,16 +39,26 @@ Result<CudaTraits> cuda_traits(std::int32_t device_index) {
   return traits;
 }
 
-Result<CudaDeviceGuard> CudaDeviceGuard::enter(std::int32_t device_index) {
+Result<CudaScope> CudaScope::enter(std::int32_t device_index) {
+  CudaScope scope;
+  PLE_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&scope.capture_mode_));
+  scope.is_entered_ = true;
   int previous = 0;
   PLE_CUDA_TRY(cudaGetDevice(&previous));
-  if (previous == device_index) return CudaDeviceGuard(kNone);
+  if (previous == device_index) return scope;
   PLE_CUDA_TRY(cudaSetDevice(device_index));
-  return CudaDeviceGuard(previous);
+  scope.previous_device_ = previous;
+  return scope;
 }
 
-CudaDeviceGuard::~CudaDeviceGuard() {
-  if (previous_ != kNone) (void)cudaSetDevice(previous_);
+CudaScope::CudaScope(CudaScope&& other) noexcept
+    : capture_mode_(other.capture_mode_),
+      previous_device_(std::exchange(other.previous_device_, kNone)),
+      is_entered_(std::exchange(other.is_entered_, false)) {}
+
+CudaScope::~CudaScope() {
+  if (previous_device_ != kNone) (void)cudaSetDevice(previous_device_);
+  if (is_entered_) (void)cudaThreadExchangeStreamCaptureMode(&capture_mode_);
 }
 
 }  // namespace ple

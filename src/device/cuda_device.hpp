@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -29,19 +31,21 @@ struct CudaTraits {
 std::int32_t cuda_device_count();
 Result<CudaTraits> cuda_traits(std::int32_t device_index);
 
-// Makes a device current for the calling thread, and the one before it when it goes.
-class CudaDeviceGuard {
+// Makes a device current for the calling thread, and calls legal that are not captured while a
+// stream is being captured, by this thread or another; ends both when it goes.
+class CudaScope {
  public:
-  static Result<CudaDeviceGuard> enter(std::int32_t device_index);
-  CudaDeviceGuard(CudaDeviceGuard&& other) noexcept
-      : previous_(std::exchange(other.previous_, kNone)) {}
-  CudaDeviceGuard& operator=(CudaDeviceGuard&&) = delete;
-  ~CudaDeviceGuard();
+  static Result<CudaScope> enter(std::int32_t device_index);
+  CudaScope(CudaScope&& other) noexcept;
+  CudaScope& operator=(CudaScope&&) = delete;
+  ~CudaScope();
 
  private:
   static constexpr std::int32_t kNone = -1;
-  explicit CudaDeviceGuard(std::int32_t previous) : previous_(previous) {}
-  std::int32_t previous_;
+  CudaScope() = default;
+  cudaStreamCaptureMode capture_mode_ = cudaStreamCaptureModeRelaxed;
+  std::int32_t previous_device_ = kNone;
+  bool is_entered_ = false;
 };
 
 }  // namespace ple

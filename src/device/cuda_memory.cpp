@@ -5,6 +5,20 @@
 
 namespace ple {
 
+namespace {
+
+// Frees while a stream is being captured too, which is legal since it is not part of it.
+template <class Free>
+void free_uncaptured(void* data, Free free) {
+  if (data == nullptr) return;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  (void)free(data);  // fails only where the driver is already gone
+  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+}  // namespace
+
 Result<DeviceBuffer> DeviceBuffer::allocate(std::size_t bytes) {
   DeviceBuffer buffer;
   void* data = nullptr;
@@ -29,9 +43,7 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-void DeviceBuffer::release() {
-  if (data_ != nullptr) (void)cudaFree(data_);  // fails only where the driver is already gone
-}
+void DeviceBuffer::release() { free_uncaptured(data_, cudaFree); }
 
 Result<PinnedBuffer> PinnedBuffer::allocate(std::size_t bytes) {
   PinnedBuffer buffer;
@@ -58,9 +70,7 @@ PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
   return *this;
 }
 
-void PinnedBuffer::release() {
-  if (data_ != nullptr) (void)cudaFreeHost(data_);
-}
+void PinnedBuffer::release() { free_uncaptured(data_, cudaFreeHost); }
 
 Status copy_async(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return {};

@@ -10,6 +10,15 @@ Result<CudaStream> CudaStream::create() {
   return stream;
 }
 
+Result<CudaStream> CudaStream::create_preferred() {
+  int least = 0;
+  int most = 0;
+  PLE_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &most));
+  CudaStream stream;
+  PLE_CUDA_TRY(cudaStreamCreateWithPriority(&stream.stream_, cudaStreamNonBlocking, most));
+  return stream;
+}
+
 CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
   if (this == &other) return *this;
   release();

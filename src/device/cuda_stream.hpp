@@ -12,6 +12,8 @@ namespace ple {
 class CudaStream {
  public:
   static Result<CudaStream> create();
+  // The device prefers its work to that of other streams.
+  static Result<CudaStream> create_preferred();
   CudaStream() = default;
   CudaStream(CudaStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
   CudaStream& operator=(CudaStream&& other) noexcept;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/status.hpp"
@@ -19,7 +21,54 @@ struct LayerOptions {
   std::int32_t ring_length = 0;  // positions of carried state; 0 without
 };
 
-// A device that an engine runs on: its memory and the layers' operators.
+// Says when the device is done with what was enqueued for a step. is_passed and wait may be called
+// by any thread while nothing is recorded.
+class Fence {
+ public:
+  virtual ~Fence() = default;
+  // What the stream holds by now is awaited as well. Refused while the stream is being captured.
+  virtual Status record(void* stream) = 0;
+  // The same for the placements given to the sink by now.
+  virtual Status record_placements() = 0;
+  virtual Result<bool> is_passed() = 0;
+  virtual Status wait() = 0;
+  // Forgets what was recorded.
+  virtual void clear() = 0;
+};
+
+// A device that runs beside the host, as a step needs it. Thread-safe.
+class AsyncDevice {
+ public:
+  virtual ~AsyncDevice() = default;
+
+  virtual Result<std::unique_ptr<Fence>> make_fence() = 0;
+  virtual Result<bool> is_capturing(void* stream) = 0;
+
+  // Where the rows' placements go; reserve: enqueue then allocates nothing for up to that many
+  // rows of one load. join: the stream goes on after what was enqueued by now.
+  virtual PlacementSink& placements() = 0;
+  virtual Status reserve_placements(std::size_t rows_max) = 0;
+  virtual Status join_placements(void* stream) = 0;
+
+  // A flag that a captured stream can wait for. Only where has_graph_wait.
+  virtual bool has_graph_wait() const = 0;
+  virtual Result<std::unique_ptr<SlotMemory>> make_flag() = 0;
+  virtual Status wait_for_flag(SlotMemory& flag, void* stream) = 0;
+  // Raises it after the placements enqueued by now.
+  virtual Status raise_flag(SlotMemory& flag) = 0;
+  // For the next wait; none is under way.
+  virtual void lower_flag(SlotMemory& flag) = 0;
+
+  // Copies token ids that are valid on the stream to the host and returns when they are there.
+  virtual Status read_tokens(const TokenId* tokens, std::span<TokenId> out, void* stream) = 0;
+  // Copies encoded rows to the host, out [slots, row bytes], after the placements.
+  virtual Status read_slots(const RowView& view, std::span<const SlotId> slots, std::byte* out) = 0;
+
+  // Returns when the device has nothing more to do.
+  virtual Status wait_for_all() = 0;
+};
+
+// What an engine runs on: memory and the layers' operators.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -27,12 +76,16 @@ class Backend {
   virtual const std::string& device_name() const = 0;
   virtual std::int32_t thread_count() const = 0;
   virtual kernels::Arithmetic default_arithmetic() const = 0;
+  virtual SlotPlace slot_place() const = 0;
 
-  // Memory for slots and for carried state (zero when new); and pinned host memory where slots are
-  // not visible to the host, else nothing.
-  virtual bool slots_are_in_host_memory() const = 0;
-  virtual SlotMemoryFactory slot_memory() const = 0;
-  virtual SlotMemoryFactory landing_memory() const = 0;
+  // Null where run returns when everything is done.
+  virtual AsyncDevice* async() = 0;
+
+  // Memory for slots, for carried state, and, where slots are not visible to the host, pinned host
+  // memory for rows to land in.
+  virtual SlotMemoryFactory slot_memory() = 0;
+  virtual SlotMemoryFactory state_memory() = 0;
+  virtual SlotMemoryFactory landing_memory() = 0;
 
   // Reads the layer's dense weights onto the device.
   virtual Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
@@ -42,7 +95,13 @@ class Backend {
 // Positions of float state that a layer carries.
 std::int32_t carried_window(const LayerSpec& layer);
 
+// The backend of options.device: "cpu", "cuda" or "cuda:N".
+Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options);
+
 // thread_count 0: all processors of this process.
 Result<std::unique_ptr<Backend>> make_cpu_backend(std::int32_t thread_count);
+
+// Refused by a build without CUDA.
+Result<std::unique_ptr<Backend>> make_cuda_backend(std::int32_t device_index, SlotPlace slot_place);
 
 }  // namespace ple

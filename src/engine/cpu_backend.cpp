@@ -26,9 +26,12 @@ class CpuBackend : public Backend {
   std::int32_t thread_count() const override { return pool_->thread_count(); }
   kernels::Arithmetic default_arithmetic() const override { return kernels::Arithmetic::float32; }
 
-  bool slots_are_in_host_memory() const override { return true; }
-  SlotMemoryFactory slot_memory() const override { return make_host_slot_memory; }
-  SlotMemoryFactory landing_memory() const override { return make_host_slot_memory; }
+  SlotPlace slot_place() const override { return SlotPlace::pinned; }
+  AsyncDevice* async() override { return nullptr; }
+
+  SlotMemoryFactory slot_memory() override { return make_host_slot_memory; }
+  SlotMemoryFactory state_memory() override { return make_host_slot_memory; }
+  SlotMemoryFactory landing_memory() override { return make_host_slot_memory; }
 
   Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
                                             const LayerOptions& options) override {
@@ -51,18 +54,6 @@ Result<std::unique_ptr<LayerWorkspace>> StatelessLayerCpu::make_workspace(std::i
                  AlignedBuffer::allocate(static_cast<std::size_t>(workspace_bytes(tokens_max))));
   workspace->flags.resize(static_cast<std::size_t>(tokens_max));
   return std::unique_ptr<LayerWorkspace>(std::move(workspace));
-}
-
-std::int32_t carried_window(const LayerSpec& layer) {
-  return std::visit(
-      [](const auto& parts) -> std::int32_t {
-        if constexpr (requires { parts.tap_count; }) {
-          return (parts.tap_count - 1) * parts.dilation;
-        } else {
-          return 0;
-        }
-      },
-      layer.parts);
 }
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(std::int32_t thread_count) {

@@ -84,15 +84,13 @@ Result<std::size_t> Engine::find_layer(std::int32_t layer_index) const {
 }
 
 Status Engine::choose_backend() {
-  if (options_.device != "cpu") {
-    return error(StatusCode::unsupported, "device '{}': this build has no such backend",
-                 options_.device);
-  }
-  PLE_TRY_ASSIGN(backend_, make_cpu_backend(options_.thread_count));
+  PLE_TRY_ASSIGN(backend_, make_backend(options_));
   info_.arithmetic =
       options_.default_arithmetic ? backend_->default_arithmetic() : options_.arithmetic;
   info_.device_name = backend_->device_name();
   info_.thread_count = backend_->thread_count();
+  info_.slot_place = backend_->slot_place();
+  info_.graph_wait = backend_->async() != nullptr && backend_->async()->has_graph_wait();
   return {};
 }
 
@@ -181,18 +179,22 @@ Status Engine::read_rows(std::size_t layer, std::span<const RowId> rows, bool di
     }
   }
   if (direct) return read_direct(*engine_layer.source, rows, out);
-  if (!backend_->slots_are_in_host_memory()) {
-    return error(StatusCode::unsupported, "rows through a cache in device memory");
-  }
   PLE_TRY_ASSIGN(const auto staged, engine_layer.cache->make_staged(rows.size()));
   PLE_TRY(engine_layer.cache->stage(rows, *staged));
-  const Status arrived = staged->wait();
-  for (std::size_t i = 0; arrived.is_ok() && i < rows.size(); ++i) {
-    std::memcpy(out + i * row_bytes, kernels::row_bytes_of(staged->view(), staged->slots()[i]),
-                row_bytes);
+  Status status = staged->wait();
+  if (status.is_ok() && backend_->async() != nullptr) {
+    status = staged->place(backend_->async()->placements());
+    if (status.is_ok()) {
+      status = backend_->async()->read_slots(staged->view(), staged->slots(), out);
+    }
+  } else {
+    for (std::size_t i = 0; status.is_ok() && i < rows.size(); ++i) {
+      std::memcpy(out + i * row_bytes, kernels::row_bytes_of(staged->view(), staged->slots()[i]),
+                  row_bytes);
+    }
   }
   staged->release();
-  return arrived;
+  return status;
 }
 
 Status Engine::read_direct(RowSource& source, std::span<const RowId> rows, std::byte* out) const {

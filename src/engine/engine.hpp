@@ -12,6 +12,7 @@
 #include "cache/row_cache.hpp"
 #include "checkpoint/model_spec.hpp"
 #include "engine/backend.hpp"
+#include "engine/in_flight.hpp"
 #include "engine/layer.hpp"
 #include "engine/metrics.hpp"
 #include "engine/options.hpp"
@@ -57,6 +58,7 @@ class Engine {
   const ModelSpec& model() const { return *model_; }
   const EngineInfo& info() const { return info_; }
   Backend& backend() { return *backend_; }
+  InFlight& in_flight() { return in_flight_; }
   std::span<const EngineLayer> layers() const { return layers_; }
   const LogSink& log() const { return options_.log; }
 
@@ -96,6 +98,7 @@ class Engine {
 
   std::unique_ptr<Backend> backend_;
   std::vector<EngineLayer> layers_;
+  InFlight in_flight_;
   std::unique_ptr<WarmStart> warm_start_;  // last: it fills the layers' caches
 };
 

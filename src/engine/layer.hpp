@@ -41,6 +41,8 @@ struct LayerRun {
   const void* input = nullptr;  // [token_count, input_elements]
   void* output = nullptr;       // [token_count, output_elements]
   void* stream = nullptr;
+  bool is_captured = false;        // the stream is being captured
+  std::uint64_t batch_number = 0;  // differs from batch to batch of a step
 };
 
 // What does not change over a layer's life.
@@ -68,7 +70,17 @@ class Layer {
   // Memory of a workspace for that many tokens.
   virtual std::int64_t workspace_bytes(std::int64_t token_count) const = 0;
 
+  // Where the device runs beside the host, run only enqueues, unless input or output lie in host
+  // memory that the device does not see; captured, it records a run of any batch that the
+  // workspace has room for.
   virtual Status run(LayerWorkspace& workspace, const LayerRun& run) const = 0;
+
+  // Puts the batch of run where captured runs of the workspace will find it, none of which is under
+  // way. Until then they find an empty one.
+  virtual Status prepare([[maybe_unused]] LayerWorkspace& workspace,
+                         [[maybe_unused]] const LayerRun& run) const {
+    return {};
+  }
 
   // Carried state; only layers with a window are asked, and implement both. entries are ring
   // entries, oldest position first.

@@ -1,19 +1,17 @@
 #include "engine/ple_layer_cpu.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/error.hpp"
 #include "engine/layers_cpu.hpp"
+#include "engine/ple_ring_state.hpp"
 
 namespace ple {
 
 namespace {
 
 using kernels::Arithmetic;
-using kernels::PleRing;
 using kernels::PleShape;
 using kernels::PleSpan;
 
@@ -30,15 +28,11 @@ class PleLayerCpu : public Layer {
       : shape_(shape),
         arithmetic_(options.arithmetic),
         ring_length_(options.ring_length),
+        ring_state_(shape, options.arithmetic, options.ring_length),
         weights_(std::move(weights)),
         pool_(pool) {
-    const std::int64_t highway = std::int64_t{shape.stream_count} * shape.hidden;
-    traits_.input_elements = highway;
-    traits_.output_elements = highway;
-    traits_.window = shape.window();
-    traits_.stream_count = shape.stream_count;
-    traits_.value_bytes = static_cast<std::int32_t>(value_row_bytes() + gate_bytes());
-    traits_.state_bytes = PleRing::bytes(shape, arithmetic_, ring_length_);
+    traits_ = ring_state_.traits();
+    const std::int64_t highway = traits_.input_elements;
     const std::int64_t vector_count = 3 + shape.tap_count;
     const std::int64_t bias_count = weights_.key_bias() == nullptr ? 0 : highway + shape.hidden;
     traits_.dense_bytes = static_cast<std::uint64_t>(
@@ -87,61 +81,22 @@ class PleLayerCpu : public Layer {
     return kernels::ple_layer_cpu(args, weights_, pool_);
   }
 
-  // A position in a full snapshot: the value row as the ring keeps it, then q of every stream.
   Status save_state(const std::byte* state, std::span<const std::int32_t> entries,
                     SnapshotKind kind, SnapshotLayer& out) const override {
-    const std::size_t gate_bytes = this->gate_bytes();
-    const std::size_t row_bytes = value_row_bytes();
-    out.stream_count = shape_.stream_count;
-    out.value_bytes = kind == SnapshotKind::full ? traits_.value_bytes : 0;
-    out.gates.resize(entries.size() * static_cast<std::size_t>(shape_.stream_count));
-    out.values.resize(entries.size() * static_cast<std::size_t>(out.value_bytes));
-    auto* gates = reinterpret_cast<std::byte*>(out.gates.data());
-    std::byte* values = out.values.data();
-    for (const std::int32_t entry : entries) {
-      const std::byte* scalars = state + scalars_offset(entry);
-      std::memcpy(gates, scalars, gate_bytes);
-      gates += gate_bytes;
-      if (kind == SnapshotKind::compact) continue;
-      std::memcpy(values, state + static_cast<std::size_t>(entry) * row_bytes, row_bytes);
-      std::memcpy(values + row_bytes, scalars + gate_bytes, gate_bytes);
-      values += row_bytes + gate_bytes;
-    }
+    ring_state_.save(state, entries, kind, out);
     return {};
   }
 
   Status restore_state(std::byte* state, std::int32_t entry_begin, const SnapshotLayer& saved,
                        const RowView& rows, std::span<const SlotId> slots) const override {
-    const auto entry_count = static_cast<std::int32_t>(
-        saved.gates.size() / static_cast<std::size_t>(shape_.stream_count));
-    if (saved.value_bytes == 0) return rebuild(state, entry_begin, entry_count, saved, rows, slots);
-    const std::size_t gate_bytes = this->gate_bytes();
-    const std::size_t row_bytes = value_row_bytes();
-    const auto* gates = reinterpret_cast<const std::byte*>(saved.gates.data());
-    const std::byte* values = saved.values.data();
-    for (std::int32_t entry = entry_begin; entry < entry_begin + entry_count; ++entry) {
-      std::byte* scalars = state + scalars_offset(entry);
-      std::memcpy(scalars, gates, gate_bytes);
-      std::memcpy(scalars + gate_bytes, values + row_bytes, gate_bytes);
-      std::memcpy(state + static_cast<std::size_t>(entry) * row_bytes, values, row_bytes);
-      gates += gate_bytes;
-      values += row_bytes + gate_bytes;
+    if (saved.value_bytes == 0) {
+      return rebuild(state, entry_begin, ring_state_.entry_count(saved), saved, rows, slots);
     }
+    ring_state_.restore(state, entry_begin, saved);
     return {};
   }
 
  private:
-  std::size_t gate_bytes() const {
-    return static_cast<std::size_t>(shape_.stream_count) * sizeof(float);
-  }
-  std::size_t value_row_bytes() const {
-    return static_cast<std::size_t>(shape_.hidden) * (arithmetic_ == Arithmetic::float32 ? 4 : 2);
-  }
-  std::size_t scalars_offset(std::int32_t entry) const {
-    return static_cast<std::size_t>(PleRing::value_bytes(shape_, arithmetic_, ring_length_)) +
-           static_cast<std::size_t>(entry) * 2 * gate_bytes();
-  }
-
   Status rebuild(std::byte* state, std::int32_t entry_begin, std::int32_t entry_count,
                  const SnapshotLayer& saved, const RowView& rows,
                  std::span<const SlotId> slots) const {
@@ -165,6 +120,7 @@ class PleLayerCpu : public Layer {
   PleShape shape_;
   Arithmetic arithmetic_;
   std::int32_t ring_length_;
+  PleRingState ring_state_;
   kernels::PleWeightsCpu weights_;
   ThreadPool& pool_;
 };

@@ -1,6 +1,7 @@
 #include "engine/layers_cpu.hpp"
 #include "engine/packed_weights_cpu.hpp"
 #include "engine/ple_layer_cpu.hpp"
+#include "engine/ple_ring_state.hpp"
 #include "engine/weights.hpp"
 
 namespace ple {
@@ -10,13 +11,7 @@ Result<std::unique_ptr<Layer>> load_qwen4_exp_layer_cpu(const ModelSpec& model,
                                                         const LayerOptions& options,
                                                         ThreadPool& pool) {
   const auto& parts = std::get<Qwen4ExpLayer>(layer.parts);
-  const kernels::PleShape shape{.hidden = parts.hidden,
-                                .stream_count = parts.stream_count,
-                                .embed_dim = parts.embed_dim,
-                                .column_count = layer.hash->column_count(),
-                                .tap_count = parts.tap_count,
-                                .dilation = parts.dilation,
-                                .eps = parts.eps};
+  const kernels::PleShape shape = ple_shape_of(layer);
   PLE_TRY_ASSIGN(const auto norm_key, read_bf16(model, parts.norm_key));
   PLE_TRY_ASSIGN(const auto norm_query, read_bf16(model, parts.norm_query));
   PLE_TRY_ASSIGN(const auto norm_conv, read_bf16(model, parts.norm_conv));

@@ -12,12 +12,18 @@ Result<std::shared_ptr<Sequence>> Sequence::create(std::shared_ptr<Engine> engin
   for (const EngineLayer& layer : sequence->engine_->layers()) {
     std::unique_ptr<SlotMemory> state;
     if (layer.layer->traits().state_bytes > 0) {
-      PLE_TRY_ASSIGN(state, sequence->engine_->backend().slot_memory()(
+      PLE_TRY_ASSIGN(state, sequence->engine_->backend().state_memory()(
                                 static_cast<std::size_t>(layer.layer->traits().state_bytes)));
     }
     sequence->states_.push_back(std::move(state));
   }
   return sequence;
+}
+
+void Sequence::add_states(std::vector<std::shared_ptr<SlotMemory>>& states) const {
+  for (const auto& state : states_) {
+    if (state != nullptr) states.push_back(state);
+  }
 }
 
 SnapshotIdentity Sequence::identity() const {
@@ -47,6 +53,7 @@ Result<std::vector<std::byte>> Sequence::snapshot(SnapshotKind kind) const {
     if (layer.layer->traits().window == 0) continue;
     SnapshotLayer saved_layer;
     saved_layer.layer_index = layer.spec->layer_index;
+    PLE_TRY(engine_->in_flight().wait_for(*states_[i]));
     PLE_TRY(layer.layer->save_state(states_[i]->kernel_address(), entries, kind, saved_layer));
     saved.layers.push_back(std::move(saved_layer));
   }
@@ -71,11 +78,11 @@ Status Sequence::restore(std::span<const std::byte> blob) {
     PLE_TRY(layer.spec->hash->check(saved.recent_tokens));
   }
   // Into fresh memory, so that a failed read leaves the sequence as it was.
-  std::vector<std::unique_ptr<SlotMemory>> states;
+  std::vector<std::shared_ptr<SlotMemory>> states;
   for (std::size_t i = 0; i < engine_->layers().size(); ++i) {
     std::unique_ptr<SlotMemory> state;
     if (states_[i] != nullptr) {
-      PLE_TRY_ASSIGN(state, engine_->backend().slot_memory()(states_[i]->bytes()));
+      PLE_TRY_ASSIGN(state, engine_->backend().state_memory()(states_[i]->bytes()));
       PLE_TRY(restore_layer(i, saved, *state));
     }
     states.push_back(std::move(state));
@@ -103,6 +110,8 @@ Status Sequence::restore_layer(std::size_t layer, const Snapshot& saved, SlotMem
   PLE_TRY_ASSIGN(const auto staged, engine_layer.cache->make_staged(ids.size()));
   PLE_TRY(engine_layer.cache->stage(ids, *staged));
   Status status = staged->wait();
+  AsyncDevice* const device = engine_->backend().async();
+  if (status.is_ok() && device != nullptr) status = staged->place(device->placements());
   if (status.is_ok()) {
     status = engine_layer.layer->restore_state(state.kernel_address(), entry_begin, *found,
                                                staged->view(), staged->slots());

@@ -33,6 +33,9 @@ class Sequence {
     return states_[layer] == nullptr ? nullptr : states_[layer]->kernel_address();
   }
 
+  // Appends the carried states, to be kept for a device that still uses them.
+  void add_states(std::vector<std::shared_ptr<SlotMemory>>& states) const;
+
   Result<std::vector<std::byte>> snapshot(SnapshotKind kind) const;
   Status restore(std::span<const std::byte> blob);
 
@@ -48,7 +51,7 @@ class Sequence {
 
   std::shared_ptr<Engine> engine_;
   Timeline timeline_;
-  std::vector<std::unique_ptr<SlotMemory>> states_;
+  std::vector<std::shared_ptr<SlotMemory>> states_;
   std::uint64_t last_batch_ = 0;
 };
 

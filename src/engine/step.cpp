@@ -36,7 +36,21 @@ Result<std::unique_ptr<Step>> Step::create(std::shared_ptr<Engine> engine, std::
     part.spans.reserve(static_cast<std::size_t>(sequences_max));
     step->parts_.push_back(std::move(part));
   }
+  if (AsyncDevice* const device = step->engine_->backend().async()) {
+    std::vector<StagedRows*> rows;
+    for (const LayerPart& part : step->parts_) rows.push_back(part.rows.get());
+    PLE_TRY_ASSIGN(step->device_, DeviceStep::create(*device, step->engine_->in_flight(), rows));
+    PLE_TRY(device->reserve_placements(step->ids_max()));
+  }
   return step;
+}
+
+std::size_t Step::ids_max() const {
+  std::size_t columns = 0;
+  for (const EngineLayer& layer : engine_->layers()) {
+    columns = std::max(columns, static_cast<std::size_t>(layer.spec->hash->column_count()));
+  }
+  return columns * static_cast<std::size_t>(tokens_max_);
 }
 
 Status Step::check(const Batch& batch) const {
@@ -71,7 +85,8 @@ Status Step::check(const Batch& batch) const {
     }
     token_count += batch.token_counts[i];
   }
-  if (token_count != static_cast<std::int64_t>(batch.tokens.size())) {
+  if (batch.device_tokens == nullptr &&
+      token_count != static_cast<std::int64_t>(batch.tokens.size())) {
     return error(StatusCode::invalid_argument, "{} tokens for counts that sum to {}",
                  batch.tokens.size(), token_count);
   }
@@ -96,6 +111,8 @@ std::int64_t Step::bytes_for(std::int64_t token_count) const {
 Status Step::stage(const Batch& batch) {
   const ScopedTimer timer(engine_->counters().stage);
   PLE_TRY(check(batch));
+  if (device_ != nullptr) PLE_TRY(device_->begin());
+  PLE_TRY(read_tokens(batch));
   // Whatever ends this early, memory running out too, leaves nothing staged.
   struct Rollback {
     Step* step;
@@ -110,11 +127,23 @@ Status Step::stage(const Batch& batch) {
   return {};
 }
 
+Status Step::read_tokens(const Batch& batch) {
+  tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  if (batch.device_tokens == nullptr) return {};
+  AsyncDevice* const device = engine_->backend().async();
+  if (device == nullptr) {
+    return error(StatusCode::unsupported, "device tokens on an engine of the CPU");
+  }
+  tokens_.resize(static_cast<std::size_t>(
+      std::accumulate(batch.token_counts.begin(), batch.token_counts.end(), 0)));
+  return device->read_tokens(batch.device_tokens, tokens_, batch.stream);
+}
+
 Status Step::stage_tokens(const Batch& batch) {
   state_ = State::staged;
   arrived_ = false;
   ran_ = false;
-  tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  ++batch_number_;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const auto columns = static_cast<std::size_t>(engine_->layers()[i].spec->hash->column_count());
     parts_[i].row_ids.resize(tokens_.size() * columns);
@@ -165,7 +194,8 @@ void Step::log_gather() const {
 }
 
 bool Step::ready() const {
-  return std::all_of(parts_.begin(), parts_.end(),
+  return state_ == State::idle ||
+         std::all_of(parts_.begin(), parts_.end(),
                      [](const LayerPart& part) { return part.rows->ready(); });
 }
 
@@ -187,29 +217,87 @@ Status Step::wait() {
   return {};
 }
 
-Status Step::run(std::int32_t layer_index, const StepRun& run) {
-  PLE_TRY_ASSIGN(const std::size_t index, engine_->find_layer(layer_index));
+// The rows are there, and placed before what follows on the stream.
+Status Step::arrive(void* stream) {
   PLE_TRY(wait());
   for (const Member& member : members_) {
     PLE_TRY(member.sequence->timeline().check_runnable(member.staged.ticket));
   }
-  if (tokens_.empty()) return {};
+  return device_ == nullptr ? Status() : device_->place(stream);
+}
+
+LayerRun Step::layer_run(const LayerPart& part, const StepRun& run) const {
+  return {.rows = part.rows->view(),
+          .slots = part.rows->slots(),
+          .tokens = tokens_,
+          .spans = part.spans,
+          .element = run.element,
+          .mode = run.mode,
+          .input = run.input,
+          .output = run.output,
+          .stream = run.stream,
+          .batch_number = batch_number_};
+}
+
+Status Step::run(std::int32_t layer_index, const StepRun& run) {
+  PLE_TRY_ASSIGN(const std::size_t index, engine_->find_layer(layer_index));
+  bool is_captured = false;
+  if (device_ != nullptr) {
+    PLE_TRY_ASSIGN(is_captured, device_->is_capturing(run.stream));
+  }
+  if (!is_captured) {
+    PLE_TRY(arrive(run.stream));
+    if (tokens_.empty()) return {};
+  } else if (state_ != State::staged) {
+    return error(StatusCode::wrong_state,
+                 "layer {}: a run is captured of a step that is not staged", layer_index);
+  }
   const Layer& layer = *engine_->layers()[index].layer;
   if (run.output == nullptr || (run.input == nullptr && layer.traits().input_elements > 0)) {
     return error(StatusCode::invalid_argument, "layer {}: input or output is NULL", layer_index);
   }
   const ScopedTimer timer(engine_->counters().run);
-  ran_ = true;
   LayerPart& part = parts_[index];
-  return layer.run(*part.workspace, {.rows = part.rows->view(),
-                                     .slots = part.rows->slots(),
-                                     .tokens = tokens_,
-                                     .spans = part.spans,
-                                     .element = run.element,
-                                     .mode = run.mode,
-                                     .input = run.input,
-                                     .output = run.output,
-                                     .stream = run.stream});
+  LayerRun layer_run = this->layer_run(part, run);
+  layer_run.is_captured = is_captured;
+  if (is_captured) return layer.run(*part.workspace, layer_run);
+  ran_ = true;
+  Status status = layer.run(*part.workspace, layer_run);
+  // Also when only some of it was enqueued.
+  const Status recorded = device_ == nullptr ? Status() : device_->record(run.stream);
+  return status.is_ok() ? recorded : status;
+}
+
+Status Step::prepare(void* stream) {
+  if (device_ == nullptr || state_ == State::idle) return wait();
+  const Result<bool> is_captured = device_->is_capturing(stream);
+  if (is_captured.is_ok() && is_captured.value()) return device_->capture_wait(stream);
+  Status status = is_captured.status();
+  if (status.is_ok()) status = arrive(stream);
+  if (status.is_ok() && !device_->is_prepared()) status = prepare_layers(false);
+  if (status.is_ok()) {
+    ran_ = true;
+    return device_->let_go(stream);
+  }
+  // A graph that waits already must not wait for ever: it gets an empty batch.
+  if (device_->has_captured_wait() && !device_->is_prepared() && prepare_layers(true).is_ok()) {
+    state_ = State::failed;
+    failure_ = status;
+    static_cast<void>(device_->let_go(stream));
+  }
+  return status;
+}
+
+Status Step::prepare_layers(bool is_empty) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    LayerRun run = layer_run(parts_[i], {});
+    if (is_empty) {
+      run.tokens = {};
+      run.spans = {};
+    }
+    PLE_TRY(engine_->layers()[i].layer->prepare(*parts_[i].workspace, run));
+  }
+  return {};
 }
 
 Status Step::commit(std::span<const std::int32_t> accepted) {
@@ -225,6 +313,7 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
     PLE_TRY(
         members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
   }
+  if (device_ != nullptr) PLE_TRY(device_->record_prepared());
   std::uint64_t token_count = 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     PLE_TRY(members_[i].sequence->timeline().commit(members_[i].staged.ticket, accepted_of(i)));
@@ -237,6 +326,8 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
 }
 
 void Step::discard() {
+  if (state_ == State::idle) return;
+  if (device_ != nullptr) static_cast<void>(device_->record_prepared());
   for (const Member& member : members_) {
     member.sequence->timeline().discard(member.staged.ticket, ran_);
   }
@@ -244,7 +335,13 @@ void Step::discard() {
 }
 
 void Step::finish() {
-  for (LayerPart& part : parts_) part.rows->release();
+  if (device_ == nullptr) {
+    for (LayerPart& part : parts_) part.rows->release();
+  } else {
+    std::vector<std::shared_ptr<SlotMemory>> states;
+    for (const Member& member : members_) member.sequence->add_states(states);
+    device_->end(std::move(states));
+  }
   members_.clear();
   state_ = State::idle;
 }

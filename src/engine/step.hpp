@@ -7,6 +7,7 @@
 
 #include "base/status.hpp"
 #include "cache/row_cache.hpp"
+#include "engine/device_step.hpp"
 #include "engine/engine.hpp"
 #include "engine/layer.hpp"
 #include "engine/sequence.hpp"
@@ -18,6 +19,9 @@ struct Batch {
   std::span<const std::shared_ptr<Sequence>> sequences;
   std::span<const std::int32_t> token_counts;
   std::span<const TokenId> tokens;
+  // Instead of tokens: as many ids as the counts' sum, on the device and valid on stream.
+  const TokenId* device_tokens = nullptr;
+  void* stream = nullptr;
   std::span<const std::int64_t> positions;  // empty, or where each sequence must stand
 };
 
@@ -44,6 +48,8 @@ class Step {
   bool ready() const;
   Status wait();
   Status run(std::int32_t layer_index, const StepRun& run);
+  // For captured runs. On a stream that is being captured: lets the graph wait for the rows.
+  Status prepare(void* stream);
   // accepted: empty for all.
   Status commit(std::span<const std::int32_t> accepted);
   void discard();
@@ -68,10 +74,15 @@ class Step {
 
   explicit Step(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
+  std::size_t ids_max() const;
   Status check(const Batch& batch) const;
+  Status read_tokens(const Batch& batch);
   Status stage_tokens(const Batch& batch);
   Status stage_rows();
   void log_gather() const;
+  Status arrive(void* stream);
+  LayerRun layer_run(const LayerPart& part, const StepRun& run) const;
+  Status prepare_layers(bool is_empty);
   void finish();
   std::int64_t bytes_for(std::int64_t token_count) const;
 
@@ -84,8 +95,10 @@ class Step {
   Status failure_;  // why state_ is failed
   bool arrived_ = false;
   bool ran_ = false;
+  std::uint64_t batch_number_ = 0;
   std::vector<Member> members_;
   std::vector<TokenId> tokens_;
+  std::unique_ptr<DeviceStep> device_;  // null where run returns when all is done
 };
 
 }  // namespace ple

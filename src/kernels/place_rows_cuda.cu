@@ -15,9 +15,13 @@ __global__ __launch_bounds__(kBlockThreads) void place_rows_kernel(
   const std::int64_t index = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
   const std::int64_t row = index / vectors_per_row;
   if (row >= args.row_count) return;
+  const SlotId slot = args.slots[row];
+  if (slot == kZeroSlot) return;
+  const bool is_in_arena = slot < args.arena_slot_count;
+  auto* slots = reinterpret_cast<uint4*>(is_in_arena ? args.arena : args.staging);
   const std::int64_t vector = index - row * vectors_per_row;
-  const std::size_t to = std::size_t{args.slots[row]} * vectors_per_row + vector;
-  reinterpret_cast<uint4*>(args.arena)[to] = reinterpret_cast<const uint4*>(args.rows)[index];
+  const std::size_t in_slots = slot - (is_in_arena ? 0 : args.arena_slot_count);
+  slots[in_slots * vectors_per_row + vector] = reinterpret_cast<const uint4*>(args.rows)[index];
 }
 
 }  // namespace

@@ -1,35 +1,20 @@
 #include "kernels/ple_layer_cuda.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
+#include "kernels/carver.hpp"
 #include "kernels/ple_stages_cuda.hpp"
 
 namespace ple::kernels {
 
 namespace {
 
-constexpr std::size_t kAlignment = 256;
 // Up to here the last stage takes the gates from the product's sums itself; above, many blocks
 // would do so again for the same token, and a kernel of its own is cheaper.
 constexpr std::int32_t kMaxFusedGateTokens = 64;
 constexpr std::int32_t kMaxMixedTokens = 512;  // above, the last stage walks chains
 constexpr std::int32_t kChainTokens = 16;
-
-// Hands out the parts of one piece of memory, in order.
-class Carver {
- public:
-  explicit Carver(std::byte* base) : base_(base) {}
-  template <class T>
-  T* take(std::size_t count) {
-    T* part = reinterpret_cast<T*>(base_ + used_);
-    used_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return part;
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
 
 struct Scratch {
   std::uint16_t* embeddings = nullptr;
@@ -59,31 +44,6 @@ struct Scratch {
     bytes = carver.used();
   }
 };
-
-PleStepView carve_step(Carver& carver, const PleShape& shape, std::int32_t token_capacity,
-                       std::int32_t span_capacity) {
-  const auto tokens = static_cast<std::size_t>(token_capacity);
-  PleStepView view;
-  view.counts = carver.take<PleStepCounts>(1);
-  view.spans = carver.take<PleSpan>(static_cast<std::size_t>(span_capacity));
-  view.token_span = carver.take<std::int32_t>(tokens);
-  view.slots = carver.take<SlotId>(tokens * static_cast<std::size_t>(shape.column_count));
-  return view;
-}
-
-PleWeightsCuda carve_weights(Carver& carver, const PleShape& shape) {
-  const auto channels =
-      static_cast<std::size_t>(shape.stream_count) * static_cast<std::size_t>(shape.hidden);
-  PleWeightsCuda weights;
-  weights.projection = carver.take<std::uint16_t>(PleTiles(shape).projection_bytes() / 2);
-  weights.gate_scale = carver.take<float>(channels);
-  weights.vectors.norm_key = carver.take<std::uint16_t>(channels);
-  weights.vectors.norm_query = carver.take<std::uint16_t>(channels);
-  weights.vectors.norm_conv = carver.take<std::uint16_t>(channels);
-  weights.vectors.conv =
-      carver.take<std::uint16_t>(channels * static_cast<std::size_t>(shape.tap_count));
-  return weights;
-}
 
 Status gather(const PleShape& shape, const RowView& rows, const PleStepView& step,
               const Scratch& scratch, std::int32_t token_capacity, bool is_overlapped,
@@ -145,55 +105,12 @@ Status project(const CudaTraits& traits, ProjectArgs& args, cudaStream_t stream)
 
 }  // namespace
 
-std::size_t PleStepBlock::bytes(const PleShape& shape, std::int32_t token_capacity,
-                                std::int32_t span_capacity) {
-  Carver carver(nullptr);
-  carve_step(carver, shape, token_capacity, span_capacity);
-  return carver.used();
-}
-
-PleStepView PleStepBlock::view(std::byte* block, const PleShape& shape, std::int32_t token_capacity,
-                               std::int32_t span_capacity) {
-  Carver carver(block);
-  return carve_step(carver, shape, token_capacity, span_capacity);
-}
-
-std::size_t PleWeightsCuda::bytes(const PleShape& shape) {
-  Carver carver(nullptr);
-  carve_weights(carver, shape);
-  return carver.used();
-}
-
-PleWeightsCuda PleWeightsCuda::view(const std::byte* memory, const PleShape& shape) {
-  Carver carver(const_cast<std::byte*>(memory));
-  return carve_weights(carver, shape);
-}
-
-Status check_ple_shape_cuda(const PleShape& shape) {
-  constexpr std::int32_t kMaxStreams = 8;
-  if (shape.hidden <= 0 || shape.hidden % 8 != 0) {
-    return error(StatusCode::unsupported, "PLE layer on CUDA: hidden {} is no multiple of 8",
-                 shape.hidden);
-  }
-  if (shape.stream_count < 1 || shape.stream_count > kMaxStreams) {
-    return error(StatusCode::unsupported, "PLE layer on CUDA: {} streams, of 1 to {}",
-                 shape.stream_count, kMaxStreams);
-  }
-  if (shape.tap_count < 2 || shape.tap_count > 4 || shape.dilation < 1) {
-    return error(StatusCode::unsupported,
-                 "PLE layer on CUDA: a convolution of {} taps, of 2 to 4, {} positions apart",
-                 shape.tap_count, shape.dilation);
-  }
-  if (shape.embed_dim <= 0 || shape.column_count <= 0) {
-    return error(StatusCode::invalid_argument, "PLE layer: {} columns make an embedding of {}",
-                 shape.column_count, shape.embed_dim);
-  }
-  return {};
-}
-
 std::size_t ple_layer_scratch_bytes_cuda(const PleShape& shape, Arithmetic arithmetic,
                                          std::int32_t token_capacity) {
-  return Scratch(nullptr, shape, arithmetic, token_capacity, true).bytes;
+  const auto bytes = [&](std::int32_t tokens) {
+    return Scratch(nullptr, shape, arithmetic, tokens, true).bytes;
+  };
+  return std::max(bytes(token_capacity), bytes(std::min(token_capacity, kMaxSlicedTokens)));
 }
 
 Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {

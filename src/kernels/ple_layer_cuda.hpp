@@ -88,7 +88,7 @@ struct PleLayerCudaArgs {
   std::int32_t span_capacity = 0;
 };
 
-// Scratch of a step; it holds nothing between steps.
+// Scratch of a step of up to token_capacity tokens; it holds nothing between steps.
 std::size_t ple_layer_scratch_bytes_cuda(const PleShape& shape, Arithmetic arithmetic,
                                          std::int32_t token_capacity);
 
@@ -115,15 +115,18 @@ struct PleRebuildCudaArgs {
 // their rows and gates, with the bits of the step that first made them.
 Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream);
 
+// Slots are numbered as in RowView.
 struct PlaceRowsArgs {
   const std::byte* rows = nullptr;  // [row_count, slot_bytes], device or pinned memory
-  const SlotId* slots = nullptr;    // [row_count], device or pinned memory
+  const SlotId* slots = nullptr;    // [row_count], likewise; a row with kZeroSlot goes nowhere
   std::byte* arena = nullptr;
-  std::int64_t row_count = 0;
+  std::byte* staging = nullptr;
+  std::uint32_t arena_slot_count = kZeroSlot;
   std::uint32_t slot_bytes = 0;
+  std::int64_t row_count = 0;
 };
 
-// Copies rows into their slots of an arena in device memory.
+// Copies rows into their slots in device memory.
 Status place_rows_cuda(const PlaceRowsArgs& args, cudaStream_t stream);
 
 }  // namespace ple::kernels

@@ -117,7 +117,7 @@ static void test_refused_calls(ple_model* model, ple_engine* engine) {
   ple_engine_options options = PLE_ENGINE_OPTIONS_INIT;
   ple_engine* other = NULL;
   options.device = "toaster";
-  REFUSED(ple_engine_open(model, &options, &other), PLE_UNSUPPORTED, "toaster");
+  REFUSED(ple_engine_open(model, &options, &other), PLE_INVALID_ARGUMENT, "toaster");
   options.device = NULL;
   options.arithmetic = (ple_arithmetic)9;
   REFUSED(ple_engine_open(model, &options, &other), PLE_INVALID_ARGUMENT, "arithmetic");

@@ -10,6 +10,7 @@
 
 #include "support/random.hpp"
 #include "support/small_model.hpp"
+#include "support/test_device.hpp"
 
 namespace ple::test {
 namespace {
@@ -18,6 +19,8 @@ constexpr std::size_t kTokens = 70;
 
 class Invariants : public testing::Test {
  protected:
+  void SetUp() override { skip_without_device(); }
+
   std::vector<std::int32_t> random_tokens(std::size_t count) {
     std::vector<std::int32_t> tokens(count);
     for (std::int32_t& token : tokens) {
@@ -33,7 +36,7 @@ class Invariants : public testing::Test {
 
   // What a track's outputs must be: one step over all of it, resident.
   Track expected(const Track& track, ple_arithmetic arithmetic = PLE_ARITHMETIC_FLOAT32) {
-    auto engine = pleiades::Engine::open(model_.model(), {.arithmetic = arithmetic});
+    auto engine = open_engine(model_.model(), {.arithmetic = arithmetic});
     pleiades::Sequence sequence(engine);
     pleiades::Step step(engine);
     Track whole{.name = track.name, .tokens = track.tokens, .out = {}};
@@ -60,7 +63,7 @@ TEST_F(Invariants, E1ChunkedPrefillIsOneShotIsTokenByToken) {
        {PLE_ARITHMETIC_FLOAT32, PLE_ARITHMETIC_MIXED, PLE_ARITHMETIC_REFERENCE}) {
     const Track track = make_track(1);
     const Track whole = expected(track, arithmetic);
-    auto engine = pleiades::Engine::open(model_.model(), {.arithmetic = arithmetic});
+    auto engine = open_engine(model_.model(), {.arithmetic = arithmetic});
     for (const std::size_t chunk : {1, 2, 3, 7, 8, 9, 10, 64}) {
       pleiades::Sequence sequence(engine);
       pleiades::Step step(engine);
@@ -77,10 +80,10 @@ TEST_F(Invariants, E1RandomSplitsThreadsAndCachesGiveTheSameBits) {
   const Track track = make_track(2);
   const Track whole = expected(track);
   for (int round = 0; round < 30; ++round) {
-    auto engine = pleiades::Engine::open(
-        model_.model(), {.arena = random_.chance(0.5) ? PLE_ARENA_CACHED : PLE_ARENA_AUTO,
-                         .cache_bytes = static_cast<std::uint64_t>(random_.between(0, 4000)),
-                         .thread_count = static_cast<std::int32_t>(random_.between(1, 4))});
+    auto engine = open_engine(model_.model(),
+                              {.arena = random_.chance(0.5) ? PLE_ARENA_CACHED : PLE_ARENA_AUTO,
+                               .cache_bytes = static_cast<std::uint64_t>(random_.between(0, 4000)),
+                               .thread_count = static_cast<std::int32_t>(random_.between(1, 4))});
     pleiades::Sequence sequence(engine);
     pleiades::Step step(engine);
     Track split{.name = 2, .tokens = track.tokens, .out = {}};
@@ -99,8 +102,8 @@ TEST_F(Invariants, E7SnapshotRestoreContinuesAsIfNeverStopped) {
   const Track whole = expected(track);
   for (const ple_snapshot_kind kind : {PLE_SNAPSHOT_COMPACT, PLE_SNAPSHOT_FULL}) {
     for (const std::size_t stop : {0, 1, 2, 5, 9, 10, 33, 69}) {
-      auto engine = pleiades::Engine::open(model_.model(), {.cache_bytes = 0});
-      auto other_engine = pleiades::Engine::open(model_.model());
+      auto engine = open_engine(model_.model(), {.cache_bytes = 0});
+      auto other_engine = open_engine(model_.model());
       pleiades::Sequence sequence(engine);
       pleiades::Step step(engine);
       Track first{.name = 3, .tokens = track.tokens, .out = {}};
@@ -131,7 +134,7 @@ TEST_F(Invariants, E7SnapshotRestoreContinuesAsIfNeverStopped) {
 TEST_F(Invariants, E8DraftsAcceptedInPartEqualRunningTheAcceptedAlone) {
   const Track track = make_track(4);
   const Track whole = expected(track);
-  auto engine = pleiades::Engine::open(model_.model(), {.draft_max = 5});
+  auto engine = open_engine(model_.model(), {.draft_max = 5});
   for (int round = 0; round < 30; ++round) {
     pleiades::Sequence sequence(engine);
     pleiades::Step step(engine);
@@ -156,7 +159,7 @@ TEST_F(Invariants, E8DraftsAcceptedInPartEqualRunningTheAcceptedAlone) {
 TEST_F(Invariants, RewoundSequencesContinueWithTheSameBits) {
   const Track track = make_track(5);
   const Track whole = expected(track);
-  auto engine = pleiades::Engine::open(model_.model(), {.draft_max = 4});
+  auto engine = open_engine(model_.model(), {.draft_max = 4});
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   Track rewound{.name = 5, .tokens = track.tokens, .out = {}};
@@ -174,8 +177,7 @@ TEST_F(Invariants, RewoundSequencesContinueWithTheSameBits) {
 }
 
 TEST_F(Invariants, E9CompanyInABatchChangesNothing) {
-  auto engine =
-      pleiades::Engine::open(model_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 2000});
+  auto engine = open_engine(model_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 2000});
   std::vector<Track> tracks;
   std::vector<Track> wanted;
   std::vector<pleiades::Sequence> sequences;
@@ -214,7 +216,7 @@ TEST_F(Invariants, E9CompanyInABatchChangesNothing) {
 }
 
 TEST_F(Invariants, E11AnEmptyBatchLeavesEverythingAsItIs) {
-  auto engine = pleiades::Engine::open(model_.model());
+  auto engine = open_engine(model_.model());
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   Track track = make_track(6);
@@ -230,7 +232,7 @@ TEST_F(Invariants, E11AnEmptyBatchLeavesEverythingAsItIs) {
 TEST_F(Invariants, E18ARecycledSequenceStartsFresh) {
   const Track track = make_track(7);
   const Track whole = expected(track);
-  auto engine = pleiades::Engine::open(model_.model());
+  auto engine = open_engine(model_.model());
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   Track noise = make_track(8);
@@ -245,7 +247,7 @@ TEST_F(Invariants, E18ARecycledSequenceStartsFresh) {
 TEST_F(Invariants, AStagedStepCanRunAgainAndBeDiscarded) {
   const Track track = make_track(9);
   const Track whole = expected(track);
-  auto engine = pleiades::Engine::open(model_.model(), {.draft_max = 2});
+  auto engine = open_engine(model_.model(), {.draft_max = 2});
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   Track done{.name = 9, .tokens = track.tokens, .out = {}};
@@ -270,7 +272,7 @@ TEST_F(Invariants, AStagedStepCanRunAgainAndBeDiscarded) {
 TEST_F(Invariants, TwoStepsInFlightGiveTheSameBits) {
   const Track track = make_track(10);
   const Track whole = expected(track);
-  auto engine = pleiades::Engine::open(model_.model(), {.cache_bytes = 1000});
+  auto engine = open_engine(model_.model(), {.cache_bytes = 1000});
   pleiades::Sequence sequence(engine);
   pleiades::Step steps[2] = {pleiades::Step(engine), pleiades::Step(engine)};
   Track piped{.name = 10, .tokens = track.tokens, .out = {}};
@@ -292,8 +294,7 @@ TEST_F(Invariants, TwoStepsInFlightGiveTheSameBits) {
 TEST_F(Invariants, AnnouncedTokensChangeNoBit) {
   const Track track = make_track(11);
   const Track whole = expected(track);
-  auto engine =
-      pleiades::Engine::open(model_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 3000});
+  auto engine = open_engine(model_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 3000});
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   Track announced{.name = 11, .tokens = track.tokens, .out = {}};
@@ -305,8 +306,7 @@ TEST_F(Invariants, AnnouncedTokensChangeNoBit) {
 }
 
 TEST_F(Invariants, TwoEnginesAndSeveralThreadsDoNotDisturbEachOther) {
-  auto shared =
-      pleiades::Engine::open(model_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 1500});
+  auto shared = open_engine(model_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 1500});
   std::vector<Track> tracks;
   std::vector<Track> wanted;
   for (std::uint64_t name = 0; name < 4; ++name) {
@@ -316,7 +316,7 @@ TEST_F(Invariants, TwoEnginesAndSeveralThreadsDoNotDisturbEachOther) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < tracks.size(); ++i) {
     threads.emplace_back([&, i] {
-      auto own = pleiades::Engine::open(model_.model(), {.cache_bytes = 0});
+      auto own = open_engine(model_.model(), {.cache_bytes = 0});
       pleiades::Engine& engine = i % 2 == 0 ? shared : own;
       pleiades::Sequence sequence(engine);
       pleiades::Step step(engine);

@@ -212,8 +212,8 @@ TEST(PlaceRowsCuda, PutsEveryRowIntoItsSlot) {
   expect_ok(kernels::place_rows_cuda({.rows = staged.data(),
                                       .slots = slot_list.as<SlotId>(),
                                       .arena = arena.data(),
-                                      .row_count = kRowCount,
-                                      .slot_bytes = kSlotBytes},
+                                      .slot_bytes = kSlotBytes,
+                                      .row_count = kRowCount},
                                      stream.get()));
   const auto placed = to_host<std::byte>(arena);
   std::vector<std::byte> expected(placed.size(), std::byte{0x5A});

@@ -29,6 +29,8 @@ class SmallModel {
 
   const pleiades::Model& model() const { return model_; }
   const std::vector<std::uint16_t>& rows(std::size_t layer) const { return layers_[layer].rows; }
+  // The table as an engine reads it.
+  std::vector<std::uint16_t>& rows(std::size_t layer) { return layers_[layer].rows; }
 
  private:
   struct Layer {

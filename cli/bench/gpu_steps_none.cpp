@@ -1,0 +1,11 @@
+#include "bench/gpu_steps.hpp"
+#include "command.hpp"
+
+namespace pleiades::cli {
+
+GpuStepTimes time_gpu_steps(std::span<Engine>, const RandomLayer&, ple_element, std::int32_t,
+                            bool) {
+  refuse("bench layer: this tool was built without CUDA");
+}
+
+}  // namespace pleiades::cli

@@ -1,0 +1,67 @@
+#include <utility>
+
+#include "base/error.hpp"
+#include "engine/async_cuda.hpp"
+#include "engine/backend.hpp"
+#include "engine/layers_cuda.hpp"
+
+namespace ple {
+
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<AsyncCuda> device, SlotPlace slot_place)
+      : device_(std::move(device)), slot_place_(slot_place) {
+    const CudaTraits& traits = device_->traits();
+    device_name_ = fmt::format("cuda:{} ({}, sm_{}{})", traits.device_index, traits.name,
+                               traits.compute_major, traits.compute_minor);
+    if (slot_place_ == SlotPlace::automatic) {
+      slot_place_ = traits.is_integrated ? SlotPlace::pinned : SlotPlace::device;
+    }
+  }
+
+  const std::string& device_name() const override { return device_name_; }
+  std::int32_t thread_count() const override { return 0; }
+  kernels::Arithmetic default_arithmetic() const override { return kernels::Arithmetic::mixed; }
+  SlotPlace slot_place() const override { return slot_place_; }
+  AsyncDevice* async() override { return device_.get(); }
+
+  SlotMemoryFactory slot_memory() override {
+    return slot_place_ == SlotPlace::device ? device_memory() : landing_memory();
+  }
+  SlotMemoryFactory state_memory() override {
+    return [this](std::size_t bytes) { return device_->memory().make_state(bytes); };
+  }
+  SlotMemoryFactory landing_memory() override {
+    return [this](std::size_t bytes) { return device_->memory().make_pinned(bytes); };
+  }
+
+  Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
+                                            const LayerOptions& options) override {
+    if (std::holds_alternative<Qwen4ExpLayer>(layer.parts)) {
+      return load_qwen4_exp_layer_cuda(model, layer, options, *device_);
+    }
+    return error(StatusCode::unsupported, "layer {}: this family has no operators on a GPU",
+                 layer.layer_index);
+  }
+
+ private:
+  SlotMemoryFactory device_memory() {
+    return [this](std::size_t bytes) { return device_->memory().make_device(bytes); };
+  }
+
+  std::unique_ptr<AsyncCuda> device_;
+  SlotPlace slot_place_;
+  std::string device_name_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cuda_backend(std::int32_t device_index,
+                                                   SlotPlace slot_place) {
+  PLE_TRY_ASSIGN(auto device, AsyncCuda::open(device_index));
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device), slot_place));
+}
+
+}  // namespace ple

@@ -1,0 +1,57 @@
+#include "engine/in_flight.hpp"
+
+#include <algorithm>
+
+namespace ple {
+
+void InFlight::add(StepLease& lease) {
+  const MutexLock lock(mutex_);
+  leases_.push_back(&lease);
+}
+
+bool InFlight::holds(const StepLease& lease) const {
+  return std::find(leases_.begin(), leases_.end(), &lease) != leases_.end();
+}
+
+void InFlight::give_back(StepLease& lease) {
+  for (StagedRows* rows : lease.rows) rows->release();
+  lease.states.clear();
+}
+
+void InFlight::end_passed() {
+  const MutexLock lock(mutex_);
+  std::erase_if(leases_, [](StepLease* lease) {
+    const Result<bool> is_passed = lease->fence->is_passed();
+    if (!is_passed.is_ok() || !is_passed.value()) return false;
+    give_back(*lease);
+    return true;
+  });
+}
+
+Status InFlight::end(StepLease& lease) {
+  {
+    const MutexLock lock(mutex_);
+    if (!holds(lease)) return {};
+  }
+  // Others may wait for it, or end it, meanwhile.
+  PLE_TRY(lease.fence->wait());
+  end_now(lease);
+  return {};
+}
+
+void InFlight::end_now(StepLease& lease) {
+  const MutexLock lock(mutex_);
+  if (std::erase(leases_, &lease) > 0) give_back(lease);
+}
+
+Status InFlight::wait_for(const SlotMemory& state) {
+  const MutexLock lock(mutex_);
+  for (const StepLease* lease : leases_) {
+    const bool uses_state = std::any_of(lease->states.begin(), lease->states.end(),
+                                        [&](const auto& used) { return used.get() == &state; });
+    if (uses_state) PLE_TRY(lease->fence->wait());
+  }
+  return {};
+}
+
+}  // namespace ple

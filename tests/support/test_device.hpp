@@ -1,0 +1,36 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <pleiades/pleiades.hpp>
+
+#include <string>
+
+#if defined(PLE_TEST_CUDA)
+#include "device/cuda_device.hpp"
+#endif
+
+// The device that a test of engines runs on. The same tests run on a CPU, on a GPU, and on the fake
+// CUDA runtime.
+
+namespace ple::test {
+
+#if defined(PLE_TEST_CUDA)
+inline const char* test_device() { return "cuda"; }
+inline void skip_without_device() {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+}
+#else
+inline const char* test_device() { return "cpu"; }
+inline void skip_without_device() {}
+#endif
+
+// The arithmetic is float32 unless another is asked for.
+inline pleiades::Engine open_engine(const pleiades::Model& model,
+                                    pleiades::EngineOptions options = {}) {
+  options.device = test_device();
+  if (options.arithmetic == PLE_ARITHMETIC_AUTO) options.arithmetic = PLE_ARITHMETIC_FLOAT32;
+  return pleiades::Engine::open(model, options);
+}
+
+}  // namespace ple::test
