@@ -33,7 +33,6 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 // Between two entries of the journal, each of which waits for the disk.
 constexpr std::uint64_t kJournalBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
-constexpr std::uint16_t kInfinity = 0x7F80;  // bf16
 
 // A head for each column, or one for a table without columns.
 std::vector<HeadError> heads_of(const LayerSpec& layer) {
