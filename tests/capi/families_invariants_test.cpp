@@ -65,6 +65,7 @@ class FamilyInvariants : public testing::TestWithParam<FamilyCase> {
   }
 
   void expect_same(std::span<const float> got, const Values& wanted, std::size_t position) const {
+    if (got.empty()) return;  // no memory, which memcmp does not take
     EXPECT_EQ(std::memcmp(got.data(), wanted.data() + position * out_, got.size() * sizeof(float)),
               0)
         << "tokens from " << position << " on";
