@@ -47,10 +47,23 @@ Status damaged(const std::string& path) {
   return error(StatusCode::corrupt, "warm start file '{}': damaged", path);
 }
 
+// Whether there is a file at path that no engine has written, or not for this.
+bool is_foreign(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char magic[sizeof(kMagic)] = {};
+  file.read(magic, sizeof(magic));
+  return file.gcount() > 0 && std::memcmp(magic, kMagic, sizeof(kMagic)) != 0;
+}
+
 }  // namespace
 
 Status save_warm_start(const std::string& path, const ModelSpec& model,
                        std::span<const EngineLayer> layers) {
+  if (layers.empty()) return {};  // the engine did not open
+  if (is_foreign(path)) {
+    return error(StatusCode::unsupported, "'{}' is no warm start file, and is not replaced by one",
+                 path);
+  }
   std::string bytes;
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));

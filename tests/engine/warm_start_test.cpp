@@ -1,3 +1,5 @@
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "engine_support.hpp"
@@ -58,6 +60,16 @@ TEST_F(WarmStartTest, GoesOnBesideSteps) {
 
 TEST_F(WarmStartTest, StopsWithItsEngine) {
   for (int round = 0; round < 3; ++round) open_engine(options_);
+}
+
+TEST_F(WarmStartTest, LeavesAForeignFileAlone) {
+  EngineOptions options = options_;
+  options.warm_start = directory_.path("notes");
+  std::ofstream(options.warm_start) << "not hot rows";
+  stream_of(open_engine(options), stretches_);
+  std::string line;
+  std::getline(std::ifstream(options.warm_start), line);
+  EXPECT_EQ(line, "not hot rows");
 }
 
 }  // namespace
