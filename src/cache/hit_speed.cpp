@@ -138,10 +138,10 @@ class Stepper {
   std::unique_ptr<StagedRows> staged_;
 };
 
-// Ids per second of two threads over one, which takes alone_seconds for a step. Each goes on until
-// both have made their steps, so that all are made side by side.
-Result<double> two_thread_scale(std::array<Stepper*, 2> steppers, std::size_t step_count,
-                                double alone_seconds) {
+// The time of a step of each of two threads. Each goes on until both have made their steps, so that
+// all are made side by side.
+Result<std::array<double, 2>> steps_side_by_side(std::array<Stepper*, 2> steppers,
+                                                 std::size_t step_count) {
   std::atomic<std::size_t> finished_count = 0;
   std::array<Result<Stepper::Seconds>, 2> medians = {Status(), Status()};
   const auto run = [&](std::size_t index) {
@@ -153,12 +153,21 @@ Result<double> two_thread_scale(std::array<Stepper*, 2> steppers, std::size_t st
   std::thread second([&] { run(1); });
   run(0);
   second.join();
-  double scale = 0;
-  for (const Result<Stepper::Seconds>& each : medians) {
-    PLE_TRY(each.status());
-    scale += alone_seconds / each.value().step;
+  for (const Result<Stepper::Seconds>& each : medians) PLE_TRY(each.status());
+  return std::array{medians[0].value().step, medians[1].value().step};
+}
+
+// Ids per second of two threads over one: the median of rounds in which both follow each other, so
+// that it does not see how the machine drifts.
+Result<double> two_thread_scale(std::array<Stepper*, 2> steppers, std::size_t step_count) {
+  constexpr std::size_t kRounds = 9;
+  std::vector<double> scales;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    PLE_TRY_ASSIGN(const auto alone, steppers[0]->steps(kStepIds, step_count));
+    PLE_TRY_ASSIGN(const auto together, steps_side_by_side(steppers, step_count));
+    scales.push_back(alone.step / together[0] + alone.step / together[1]);
   }
-  return scale;
+  return median(std::move(scales));
 }
 
 }  // namespace
@@ -184,7 +193,7 @@ Result<HitSpeed> measure_hit_speed(const HitSpeedOptions& options) {
   PLE_TRY_ASSIGN(const auto large, first.steps(kStepIds, step_count));
   PLE_TRY_ASSIGN(const auto middle, first.steps(1024, step_count * 16));
   PLE_TRY_ASSIGN(const auto small, first.steps(16, step_count * 128));
-  PLE_TRY_ASSIGN(const double scale, two_thread_scale({&first, &second}, step_count, large.step));
+  PLE_TRY_ASSIGN(const double scale, two_thread_scale({&first, &second}, step_count));
   return HitSpeed{.arena_bytes = options.arena_bytes,
                   .hit_ids_per_s = kStepIds / large.step,
                   .stage_16_us = small.stage * 1e6,
