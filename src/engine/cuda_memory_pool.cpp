@@ -1,8 +1,8 @@
 #include "engine/cuda_memory_pool.hpp"
 
-#include <cstring>
 #include <utility>
 
+#include "cache/host_slot_memory.hpp"
 #include "device/cuda_device.hpp"
 
 namespace ple {
@@ -32,22 +32,6 @@ class CudaMemoryPool::StateMemory final : public DeviceMemory {
   ~StateMemory() override { pool_.take_back(std::move(buffer_)); }
 };
 
-class CudaMemoryPool::PinnedMemory final : public SlotMemory {
- public:
-  explicit PinnedMemory(PinnedBuffer buffer) : buffer_(std::move(buffer)) {}
-
-  std::byte* host_address() override { return buffer_.data(); }
-  std::byte* kernel_address() override { return buffer_.data(); }
-  std::size_t bytes() const override { return buffer_.bytes(); }
-  Status upload(std::size_t offset, std::span<const std::byte> source) override {
-    std::memcpy(buffer_.data() + offset, source.data(), source.size());
-    return {};
-  }
-
- private:
-  PinnedBuffer buffer_;
-};
-
 Result<std::unique_ptr<SlotMemory>> CudaMemoryPool::make_device(std::size_t bytes) {
   PLE_TRY_ASSIGN(const CudaScope scope, CudaScope::enter(device_index_));
   PLE_TRY_ASSIGN(DeviceBuffer buffer, DeviceBuffer::allocate(bytes));
@@ -57,7 +41,8 @@ Result<std::unique_ptr<SlotMemory>> CudaMemoryPool::make_device(std::size_t byte
 Result<std::unique_ptr<SlotMemory>> CudaMemoryPool::make_pinned(std::size_t bytes) {
   PLE_TRY_ASSIGN(const CudaScope scope, CudaScope::enter(device_index_));
   PLE_TRY_ASSIGN(PinnedBuffer buffer, PinnedBuffer::allocate(bytes));
-  return std::unique_ptr<SlotMemory>(std::make_unique<PinnedMemory>(std::move(buffer)));
+  return std::unique_ptr<SlotMemory>(
+      std::make_unique<HostSlotMemory<PinnedBuffer>>(std::move(buffer)));
 }
 
 Result<std::unique_ptr<SlotMemory>> CudaMemoryPool::make_state(std::size_t bytes) {

@@ -30,7 +30,6 @@ class CudaMemoryPool {
 
  private:
   class DeviceMemory;
-  class PinnedMemory;
   class StateMemory;
 
   void take_back(DeviceBuffer buffer) PLE_EXCLUDES(mutex_);

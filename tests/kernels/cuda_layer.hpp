@@ -12,6 +12,7 @@
 #include "device/cuda_memory.hpp"
 #include "device/cuda_stream.hpp"
 #include "kernels/ple_layer_cuda.hpp"
+#include "support/gpu.hpp"
 #include "support/ple_problem.hpp"
 
 namespace ple::test {
@@ -19,10 +20,6 @@ namespace ple::test {
 // Fails the test where a call of the layer or of CUDA does.
 inline void expect_ok(const Status& status) { ASSERT_TRUE(status.is_ok()) << status.message(); }
 #define EXPECT_CUDA(call) expect_ok(cuda_status((call), #call))
-
-inline void skip_without_gpu() {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-}
 
 template <class T>
 DeviceBuffer to_device(const std::vector<T>& values) {

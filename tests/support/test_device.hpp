@@ -1,13 +1,11 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <pleiades/pleiades.hpp>
 
 #include <string>
 
 #if defined(PLE_TEST_CUDA)
-#include "device/cuda_device.hpp"
+#include "support/gpu.hpp"
 #endif
 
 // The device that a test of engines runs on. The same tests run on a CPU, on a GPU, and on the fake
@@ -17,9 +15,7 @@ namespace ple::test {
 
 #if defined(PLE_TEST_CUDA)
 inline const char* test_device() { return "cuda"; }
-inline void skip_without_device() {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-}
+inline void skip_without_device() { skip_without_gpu(); }
 #else
 inline const char* test_device() { return "cpu"; }
 inline void skip_without_device() {}
