@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
 #include <utility>
 
 #include "command.hpp"
@@ -11,6 +12,10 @@
 
 namespace pleiades::cli {
 namespace {
+
+void print_warning(void*, ple_log_level level, const char* line) {
+  if (level >= PLE_LOG_WARNING) fmt::print(stderr, "pleiades: warning: {}\n", line);
+}
 
 void add(CLI::App& command, const std::string& name, std::function<void(const std::string&)> set,
          const std::string& value, const std::string& help) {
@@ -164,8 +169,8 @@ void Options::element(ple_element& target) {
 
 void Options::io(EngineOptions& target) {
   add_enum(*this, "--io", target.io, kIoNames, "Reader of the table's files");
-  number("--io-depth", target.io_depth, 1, kInt32Max, "N", "Reads in flight per reader");
-  number("--io-threads", target.io_thread_count, 1, 1024, "N", "Readers");
+  number("--io-depth", target.io_depth, 1, 4096, "N", "Reads in flight per reader");
+  number("--io-threads", target.io_thread_count, 1, 256, "N", "Readers");
   number("--read-deadline-ms", target.read_deadline_ms, 1, kInt32Max, "MS",
          "A read that takes longer fails its step");
 }
@@ -188,6 +193,7 @@ void Options::engine(EngineOptions& target) {
   number("--threads", target.thread_count, 1, 4096, "N", "CPU threads that compute (all)");
   text("--warm-start", target.warm_start, "FILE",
        "Read the rows whose ids this file keeps; save the hot ids to it at the end");
+  target.log = print_warning;
   io(target);
 }
 

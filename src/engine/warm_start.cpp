@@ -5,8 +5,9 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <span>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -89,7 +90,9 @@ Result<std::unique_ptr<WarmStart>> WarmStart::start(const std::string& path, con
                                                     std::span<const EngineLayer> layers) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return error(StatusCode::not_found, "warm start file '{}': none yet", path);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::ostringstream content;
+  content << file.rdbuf();  // of a folder: nothing
+  const std::string bytes = std::move(content).str();
   Header header{};
   std::uint64_t checksum = 0;
   if (bytes.size() < sizeof(header) + sizeof(checksum)) return damaged(path);

@@ -87,6 +87,19 @@ TEST_F(Run, WarmStartReadsTheHotRowsBack) {
   EXPECT_EQ(damaged["output_digest"], cold["output_digest"]);
 }
 
+TEST_F(Run, WarmStartReplacesNothingThatIsNoWarmStart) {
+  const std::string file = directory_->path("text.u32");
+  const std::string text = text_of(file);
+  for (const std::string& path : {file, directory_->path("bf16")}) {
+    const ToolResult result = run_tool({"run", directory_->path("bf16"), "--tokens", file,
+                                        "--layer", "2", "--arena", "cached", "--warm-start", path});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, testing::HasSubstr("warning"));
+    EXPECT_THAT(result.err, testing::HasSubstr(path));
+  }
+  EXPECT_EQ(text_of(file), text);
+}
+
 TEST_F(Run, DigestTellsOutputsApart) {
   const std::string digest = run("bf16", {})["output_digest"];
   EXPECT_NE(run("fp8", {})["output_digest"], digest);
