@@ -1,6 +1,7 @@
 """A checkpoint in a public layout, read by the reference: its rows and its layers.
 
-Every model gives, for one layer and one sequence, what the family's reference module returns.
+Every model gives, for one layer and one sequence, what the family's reference module returns: what
+the layer adds ("delta"), or the updated stream ("update").
 """
 
 import json
@@ -21,6 +22,8 @@ def text_config(folder: Path) -> dict[str, Any]:
 
 
 class QwenModel:
+    mode = "delta"
+
     def __init__(self, folder: Path) -> None:
         self.config = text_config(folder)
         self.tensors = Tensors(folder)
@@ -65,6 +68,8 @@ class QwenModel:
 
 
 class EngramDemoModel:
+    mode = "delta"
+
     def __init__(self, folder: Path, token_map: Array) -> None:
         self.config = json.loads((folder / "config.json").read_text())
         self.tensors = Tensors(folder)
@@ -104,6 +109,8 @@ class EngramDemoModel:
 
 
 class EngramV41Model:
+    mode = "update"
+
     def __init__(self, folder: Path, token_map: Array) -> None:
         self.config = text_config(folder)
         self.tensors = Tensors(folder)
@@ -123,7 +130,8 @@ class EngramV41Model:
             0,
             self.layer_indices,
         )[self.layer_indices.index(layer)]
-        pad = int(self.token_map[c["engram_pad_token_id"]])
+        pad_token = c["engram_pad_token_id"] if "engram_pad_token_id" in c else c["engram_pad_id"]
+        pad = int(self.token_map[pad_token])
         return numpy.array(row_ids.engram_rows(columns, pad, self.codes(tokens)))
 
     def rows(self, layer: int, tokens: list[int]) -> Array:
@@ -131,20 +139,26 @@ class EngramV41Model:
         scale = self.tensors[prefix + "scale"][ids].repeat(32, axis=-1)
         return rounded(self.tensors[prefix + "weight"][ids] * scale).reshape(len(tokens), -1)
 
-    def module(self, layer: int) -> layers.EngramV41:
+    def module(self, layer: int, is_fp8: bool = False) -> layers.EngramV41:
         prefix = f"layers.{layer}.engram."
         weight = layers.expand_blocks(
             self.tensors[prefix + "wkv.weight"], self.tensors[prefix + "wkv.scale"]
         )
         q, k = self.tensors[prefix + "q_weight"], self.tensors[prefix + "k_weight"]
-        return layers.EngramV41(weight, q, k, self.config["rms_norm_eps"])
+        return layers.EngramV41(weight, q, k, self.config["rms_norm_eps"], is_fp8)
 
-    def __call__(self, layer: int, tokens: list[int], r: Array) -> Array:
-        dead = numpy.array([code == row_ids.DEAD for code in self.codes(tokens)])
-        return self.module(layer)(self.rows(layer, tokens), r, dead)
+    def dead(self, tokens: list[int]) -> Array:
+        return numpy.array([code == row_ids.DEAD for code in self.codes(tokens)])
+
+    def __call__(self, layer: int, tokens: list[int], r: Array, is_fp8: bool = False) -> Array:
+        return self.module(layer, is_fp8)(self.rows(layer, tokens), r, self.dead(tokens))
+
+    def fp8_slack(self, layer: int, tokens: list[int], r: Array) -> Array:
+        return self.module(layer, is_fp8=True).slack(self.rows(layer, tokens), r, self.dead(tokens))
 
 
 class LongcatModel:
+    mode = "delta"
     layer_indices = (0,)
 
     def __init__(self, folder: Path) -> None:
@@ -163,7 +177,9 @@ class LongcatModel:
             frozenset(c.get("oe_ignored_token_ids", ())) if is_next else None,
         )
 
-    def __call__(self, layer: int, tokens: list[int], r: Array | None = None) -> Array:
+    def __call__(
+        self, layer: int, tokens: list[int], r: Array | None = None, step: layers.Step = layers.exact
+    ) -> Array:
         geometry = self.geometry()
         ids = numpy.array(geometry.rows(tokens))
         rows, projections = [], []
@@ -173,12 +189,14 @@ class LongcatModel:
                 row = numpy.where(ids[:, i, None] == 0, 0, row)  # Next: 0 is no row
             rows.append(row)
             projections.append(self.tensors[f"model.ngram_embeddings.post_projs.{i}.weight"])
-        words = self.tensors["model.embed_tokens.weight"][tokens]
+        names = ("model.embed_tokens.weight", "model.ngram_embeddings.word_embeddings.weight")
+        words = self.tensors[next(name for name in names if name in self.tensors)][tokens]
         plain = numpy.array([token in (geometry.ignored or ()) for token in tokens])
-        return layers.longcat(words, rows, projections, plain)
+        return layers.longcat(words, rows, projections, plain, step)
 
 
 class GemmaModel:
+    mode = "delta"
     layer_indices = (0,)
 
     def __init__(self, folder: Path) -> None:
@@ -194,11 +212,15 @@ class GemmaModel:
         rows = self.config["vocab_size_per_layer_input"]
         return row_ids.gemma_rows(rows, pad, self.placeholders, tokens)
 
-    def __call__(self, layer: int, tokens: list[int], r: Array) -> Array:
+    def __call__(
+        self, layer: int, tokens: list[int], r: Array, step: layers.Step = layers.exact
+    ) -> Array:
         root = "model.language_model."
         module = layers.Gemma(
             self.tensors[root + "per_layer_model_projection.weight"],
             self.tensors[root + "per_layer_projection_norm.weight"],
             self.config["rms_norm_eps"],
+            step,
+            holds_scalars=self.placeholders is None,
         )
         return module(self.tensors[root + "embed_tokens_per_layer.weight"][self.ids(tokens)], r)

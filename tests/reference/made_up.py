@@ -24,13 +24,14 @@ class Writer:
         values = self.random.standard_normal(shape, numpy.float32) * numpy.float32(scale)
         self.tensors[name] = ("BF16", tensors.to_bf16(values))
 
-    def fp8(self, name: str, scale_name: str, shape: tuple[int, int], block: tuple[int, int]) -> None:
-        """E4M3 codes of up to 448 and powers of two around 1/2048, one for each block."""
+    def fp8(self, root: str, shape: tuple[int, int], block: tuple[int, int], power: int) -> None:
+        """E4M3 codes of up to 448 and powers of two around 2^power, one for each block."""
         codes = self.random.integers(0, 127, shape, numpy.uint8)
         codes |= self.random.integers(0, 2, shape, numpy.uint8) << 7
         grid = (shape[0] // block[0], shape[1] // block[1])
-        self.tensors[name] = ("F8_E4M3", codes)
-        self.tensors[scale_name] = ("F8_E8M0", self.random.integers(115, 118, grid, numpy.uint8))
+        scales = self.random.integers(125 + power, 130 + power, grid, numpy.uint8)
+        self.tensors[root + ".weight"] = ("F8_E4M3", codes)
+        self.tensors[root + ".scale"] = ("F8_E8M0", scales)
 
     def save(self, folder: Path, config: dict[str, Any]) -> None:
         folder.mkdir()
@@ -123,7 +124,8 @@ def engram_demo(folder: Path, random: Random, **geometry: Any) -> None:
 
 
 def engram_v41(folder: Path, random: Random, **geometry: Any) -> None:
-    """vocab, codes, hidden, streams, n, heads, dim, base, pad, image, layers"""
+    """vocab, codes, hidden, streams, n, heads, dim, base, pad, layers; image, or None for the text
+    model's config alone"""
     g, writer = geometry, Writer(random)
     width, streams, hidden = (g["n"] - 1) * g["heads"] * g["dim"], g["streams"], g["hidden"]
     bases = [g["base"]] * (g["n"] - 1)
@@ -131,11 +133,11 @@ def engram_v41(folder: Path, random: Random, **geometry: Any) -> None:
     for layer, columns in zip(g["layers"], constants, strict=True):
         prefix = f"layers.{layer}.engram."
         shape = ((streams + 1) * hidden, width)
-        writer.fp8(prefix + "wkv.weight", prefix + "wkv.scale", shape, (32, 32))
-        table = prefix + "embed."
-        writer.fp8(table + "weight", table + "scale", (columns.rows, g["dim"]), (1, 32))
+        writer.fp8(prefix + "wkv", shape, (32, 32), -10)
+        writer.fp8(prefix + "embed", (columns.rows, g["dim"]), (1, 32), -8)
         writer.normal(prefix + "q_weight", (streams, hidden), 1)
         writer.normal(prefix + "k_weight", (streams, hidden), 1)
+    is_text = g["image"] is None
     text = {
         "model_type": "deepseek_v41_text",
         "vocab_size": g["vocab"],
@@ -149,21 +151,22 @@ def engram_v41(folder: Path, random: Random, **geometry: Any) -> None:
         "engram_vocab_size": g["base"],
         "engram_n_heads": g["heads"],
         "engram_head_dim": g["dim"],
-        "engram_pad_token_id": g["pad"],
+        "engram_pad_id" if is_text else "engram_pad_token_id": g["pad"],
         "engram_compressed_vocab_size": g["codes"],
     }
-    config = {"model_type": "deepseek_v41", "image_token_id": g["image"], "text_config": text}
-    writer.save(folder, config)
+    whole = {"image_token_id": g["image"], "text_config": text}
+    writer.save(folder, (text if is_text else whole) | {"model_type": "deepseek_v41"})
     write_token_map(folder, random, g["vocab"], g["codes"])
 
 
 def longcat(folder: Path, random: Random, **geometry: Any) -> None:
-    """vocab, hidden, ratio, n, splits, eos; text_vocab and ignored for LongCat-Next"""
+    """vocab, hidden, ratio, n, splits, eos, has_alias; text_vocab and ignored for LongCat-Next"""
     g, writer = geometry, Writer(random)
     base = g.get("text_vocab", g["vocab"])
     moduli = row_ids.LongcatGeometry(base, g["ratio"], g["n"], g["splits"], g["eos"]).moduli()
     dim = g["hidden"] // len(moduli)
-    writer.normal("model.embed_tokens.weight", (g["vocab"], g["hidden"]), 1)
+    words = "ngram_embeddings.word_embeddings" if g.get("has_alias") else "embed_tokens"
+    writer.normal(f"model.{words}.weight", (g["vocab"], g["hidden"]), 1)
     for i, modulus in enumerate(moduli):
         writer.normal(f"model.ngram_embeddings.embedders.{i}.weight", (modulus, dim), 1)
         name = f"model.ngram_embeddings.post_projs.{i}.weight"
@@ -183,10 +186,10 @@ def longcat(folder: Path, random: Random, **geometry: Any) -> None:
 
 
 def gemma(folder: Path, random: Random, **geometry: Any) -> None:
-    """vocab, rows, hidden, layers, width; placeholders for Gemma 4"""
+    """vocab, rows, hidden, layers, width; placeholders for Gemma 4, the last may be missing"""
     g, writer = geometry, Writer(random)
     root, total = "model.language_model.", g["layers"] * g["width"]
-    writer.normal(root + "embed_tokens_per_layer.weight", (g["rows"], total), 0.1)
+    writer.normal(root + "embed_tokens_per_layer.weight", (g["rows"], total), g["width"] ** -0.5)
     name = root + "per_layer_model_projection.weight"
     writer.normal(name, (total, g["hidden"]), 1)
     writer.normal(root + "per_layer_projection_norm.weight", (g["width"],), 1)
@@ -203,5 +206,5 @@ def gemma(folder: Path, random: Random, **geometry: Any) -> None:
     if "placeholders" in g:
         keys = ("image_token_id", "audio_token_id", "video_token_id")
         config = {"model_type": "gemma4", "text_config": text}
-        config |= dict(zip(keys, g["placeholders"], strict=True))
+        config |= dict(zip(keys, g["placeholders"], strict=False))
     writer.save(folder, config)

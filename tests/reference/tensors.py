@@ -34,8 +34,9 @@ def to_bf16(values: Array) -> Array:
 
 
 def rounded(values: Array) -> Array:
-    """Numbers rounded to the nearest bfloat16."""
-    return from_bf16(to_bf16(values))
+    """Numbers rounded once to the nearest bfloat16, ties to even."""
+    step = 2.0 ** (numpy.maximum(numpy.frexp(values)[1], -125) - 8)
+    return numpy.rint(values / step) * step
 
 
 def e4m3_numbers() -> Array:

@@ -9,7 +9,7 @@ import pytest
 
 import checkpoints
 import row_ids
-from tensors import Array, Tensors
+from tensors import Array, Tensors, rounded
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
@@ -129,12 +129,18 @@ def test_engram_v41_layer(name: str) -> None:
             expected = io[f"layer{layer}.deq_f32.out_f32"][b]
             assert distance(out[~dead], expected[~dead]) < 1e-6
             numpy.testing.assert_array_equal(model(layer, tokens, r)[dead], r[dead])
+            out = model.module(layer, is_fp8=True)(rows, r, numpy.zeros(len(tokens), bool))
+            expected = io[f"layer{layer}.fp8.out_f32"][b]
+            assert distance(out[~dead], expected[~dead]) < 1e-4  # bfloat16 in between
 
 
 @pytest.mark.parametrize("name", ["tiny_lite", "tiny_next", "tiny_lite_float_ratio"])
 def test_longcat_embedding(name: str) -> None:
     io = Tensors(GOLDEN / "longcat" / f"{name}_io.safetensors")
-    check(checkpoints.LongcatModel(GOLDEN / "longcat" / name), io, "f32.out", 1e-6)
+    model = checkpoints.LongcatModel(GOLDEN / "longcat" / name)
+    check(model, io, "f32.out", 1e-6)
+    for tokens, expected in zip(io["input_ids"].tolist(), io["bf16.out"], strict=True):
+        numpy.testing.assert_array_equal(model(0, tokens, step=rounded), expected)
 
 
 @pytest.mark.parametrize("name", ["tiny_gemma3n", "tiny_gemma4"])
@@ -145,3 +151,6 @@ def test_gemma_inputs(name: str) -> None:
         assert model.ids(tokens) == io["per_layer_ids"][b].tolist()
         ours = model(0, tokens, io["f32.inputs_embeds"][b])
         assert distance(ours, io["f32.per_layer_inputs"][b]) < 1e-6
+        expected = io["bf16.per_layer_inputs"][b].reshape(ours.shape)
+        ours = model(0, tokens, io["bf16.inputs_embeds"][b], rounded)
+        numpy.testing.assert_array_equal(ours, expected)
