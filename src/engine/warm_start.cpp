@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -117,7 +118,8 @@ Result<std::unique_ptr<WarmStart>> WarmStart::start(const std::string& path, con
     at += sizeof(layer_header);
     if ((body - at) / sizeof(RowId) < layer_header.row_count) return damaged(path);
     std::vector<RowId> rows(layer_header.row_count);
-    std::memcpy(rows.data(), bytes.data() + at, rows.size() * sizeof(RowId));
+    std::copy_n(bytes.data() + at, rows.size() * sizeof(RowId),
+                reinterpret_cast<char*>(rows.data()));
     at += rows.size() * sizeof(RowId);
     for (const EngineLayer& layer : layers) {
       if (layer.spec->layer_index != layer_header.layer_index) continue;
