@@ -1,13 +1,14 @@
 """Our PLE layer against transformers' eager one on a GPU, table in its memory for both.
 
-usage: hf_layer_gpu.py [TOKENS ...]
+usage: hf_layer_gpu.py [--profile] [TOKENS ...]
 
 One layer at the released width with a table of 64 K rows; a Hugging Face cache holds the state of
-both. Prints microseconds per step, and how far the outputs are apart."""
+both. Prints microseconds per step, how much of ours the host took for staging and for launching, and
+how far the outputs are apart; with --profile also where a step of ours goes, by torch's profiler."""
 
+import argparse
 import json
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def write_checkpoint(folder: Path, config: Any, layer: torch.nn.Module) -> None:
     (folder / "config.json").write_text(json.dumps(settings))
 
 
-def time_steps(layer: Any, config: Any, tokens: int) -> tuple[float, torch.Tensor]:
+def time_steps(
+    layer: Any, config: Any, tokens: int, *, profile: bool = False
+) -> tuple[float, torch.Tensor]:
     """Median microseconds of a step of that many tokens behind a short prompt; the last output."""
     random = torch.Generator("cuda").manual_seed(5)
     cache = DynamicCache(config=config)
@@ -77,12 +80,21 @@ def time_steps(layer: Any, config: Any, tokens: int) -> tuple[float, torch.Tenso
     for _ in range(REPEATS):
         output = step(tokens)
         times.append(begin.elapsed_time(end) * 1e3)
+    if profile:
+        with torch.profiler.profile() as profiler:
+            step(tokens)
+        for key in ("self_cuda_time_total", "self_cpu_time_total"):
+            print(profiler.key_averages().table(sort_by=key, row_limit=12, max_name_column_width=70))
     return statistics.median(times), output
 
 
 @torch.no_grad()
 def main() -> None:
     """Prints one line for each number of tokens."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("tokens", nargs="*", type=int, default=[1, 64, 1024, 8192])
+    options = parser.parse_args()
     config = configuration()
     torch.manual_seed(3)
     theirs = reference.Qwen4ExpTextPLELayer(config, 0, 0)
@@ -92,16 +104,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_checkpoint(Path(folder), config, theirs)
         model = pleiades.Model.open(folder)
-        engine = pleiades.Engine(model, device="cuda", arena="resident")
-        ours = PleLayer(config, 0, 0)
-        ours.bind(Tables(engine, [0]))
-        for tokens in map(int, sys.argv[1:] or ["1", "64", "1024", "8192"]):
+        for tokens in options.tokens:
+            engine = pleiades.Engine(model, device="cuda", arena="resident")
+            ours = PleLayer(config, 0, 0)
+            ours.bind(Tables(engine, [0]))
             their_us, wanted = time_steps(theirs, config, tokens)
-            our_us, got = time_steps(ours, config, tokens)
+            our_us, got = time_steps(ours, config, tokens, profile=options.profile)
             apart = (got - wanted).float().norm() / wanted.float().norm()
+            metrics = engine.metrics
             print(
                 f"{tokens} tokens: transformers {their_us:.0f} us, pleiades {our_us:.0f} us, "
-                f"{their_us / our_us:.1f} times; outputs {apart:.1e} apart",
+                f"{their_us / our_us:.1f} times (staging {metrics.stage.p50_us:.0f} us, launching "
+                f"{metrics.run.p50_us:.0f} us); outputs {apart:.1e} apart",
                 flush=True,
             )
 
