@@ -17,6 +17,11 @@ namespace ple {
 // The values of ple_element.
 enum class Element : std::int32_t { f32 = 0, bf16 = 1 };
 
+// How a step's element type is called below the engine.
+inline kernels::HighwayType highway_type(Element element) {
+  return element == Element::f32 ? kernels::HighwayType::f32 : kernels::HighwayType::bf16;
+}
+
 // One sequence's stretch of a step, with its carried state of one layer on the device.
 struct LayerSpan {
   std::byte* state = nullptr;  // null for layers without carried state

@@ -33,9 +33,4 @@ class StatelessLayerCpu : public Layer {
   };
 };
 
-// How a step's element type is called below the engine.
-inline kernels::HighwayType highway_type(Element element) {
-  return element == Element::f32 ? kernels::HighwayType::f32 : kernels::HighwayType::bf16;
-}
-
 }  // namespace ple

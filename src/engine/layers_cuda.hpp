@@ -10,11 +10,10 @@
 
 namespace ple {
 
-// The layers of each family on a CUDA device, with their weights loaded. The device outlives the
-// layer.
-Result<std::unique_ptr<Layer>> load_qwen4_exp_layer_cuda(const ModelSpec& model,
-                                                         const LayerSpec& layer,
-                                                         const LayerOptions& options,
-                                                         AsyncCuda& device);
+// Loads the weights of one family's layer and makes the layer. The device outlives it.
+using LoadLayerCuda = Result<std::unique_ptr<Layer>>(const ModelSpec& model, const LayerSpec& layer,
+                                                     const LayerOptions& options,
+                                                     AsyncCuda& device);
+LoadLayerCuda load_qwen4_exp_layer_cuda;
 
 }  // namespace ple
