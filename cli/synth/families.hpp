@@ -54,10 +54,11 @@ CheckpointPlan::SmallFile made_up_token_map(std::uint64_t vocab_size, std::uint6
 void interleave(const SynthOptions& options, std::uint32_t default_count, std::size_t begin,
                 CheckpointPlan& plan);
 
-// qwen4_exp.
+// qwen4_exp: its memory layers, and a tiny model that is whole.
 CheckpointPlan plan_flash_next_config(const SynthOptions& options);
-CheckpointPlan plan_tiny_config(const SynthOptions& options);
 void plan_qwen4_exp_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
+CheckpointPlan plan_tiny_config(const SynthOptions& options);
+void plan_tiny_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan);
 
 // DeepSeek V4.1 Engram, and the Engram demo; their token map is made up too: id mod codes.
 CheckpointPlan plan_engram_v41_config(const SynthOptions& options);

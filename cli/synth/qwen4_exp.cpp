@@ -98,30 +98,6 @@ CheckpointPlan plan_flash_next_config(const SynthOptions& options) {
   return plan;
 }
 
-CheckpointPlan plan_tiny_config(const SynthOptions& options) {
-  CheckpointPlan plan;
-  plan.config = {{"architectures", {"Qwen4ExpForCausalLM"}},
-                 {"model_type", "qwen4_exp_text"},
-                 {"dtype", "bfloat16"},
-                 {"vocab_size", 512},
-                 {"hidden_size", 64},
-                 {"num_hidden_layers", 4},
-                 {"hc_count", 4},
-                 {"ple_layer_ids", {1, 3}},
-                 {"ple_embed_dim", 64},
-                 {"ple_conv_kernel_size", 4},
-                 {"ngram_size", 3},
-                 {"heads_per_ngram", 8},
-                 {"ngram_vocab_size_base", options.rows_base.value_or(2000)},
-                 {"make_ngram_vocab_size_divisible_by", 128},
-                 {"split_ngram_parts", options.shards.value_or(4)},
-                 {"eos_token_id", 7},
-                 {"seed", 1234},
-                 {"rms_norm_eps", 1e-6}};
-  if (options.dtype == RowDtype::fp8) plan.config["ple_embedding_dtype"] = "float8_e4m3fn";
-  return plan;
-}
-
 void plan_qwen4_exp_tensors(const SynthOptions& options, const Model& model, CheckpointPlan& plan) {
   const nlohmann::ordered_json& text = text_config(plan);
   const bool is_nested = &text != &plan.config;

@@ -8,6 +8,7 @@ namespace pleiades::python {
 void bind_errors(nanobind::module_& module);
 void bind_records(nanobind::module_& module);
 void bind_model(nanobind::module_& module);
+void bind_pack(nanobind::module_& module);
 void bind_engine(nanobind::module_& module);
 void bind_sequence(nanobind::module_& module);
 void bind_step(nanobind::module_& module);

@@ -8,6 +8,7 @@
 
 #include "arrays.hpp"
 #include "names.hpp"
+#include "objects.hpp"
 
 namespace nb = nanobind;
 
@@ -60,8 +61,7 @@ class LayerDescriptions {
     shard.row_count = get<std::uint64_t>(from, "row_count");
     const nb::object data = from.attr("data");
     if (data.is_none()) {
-      files_.push_back(std::make_unique<std::string>(
-          nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(from.attr("file")))));
+      files_.push_back(std::make_unique<std::string>(path_text(from.attr("file"))));
       shard.file = files_.back()->c_str();
     } else {
       const auto bytes = nb::cast<HostArray<std::uint8_t>>(data);

@@ -3,45 +3,19 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
 #include <pleiades/pleiades.hpp>
 
 #include "bindings.hpp"
 #include "describe.hpp"
 #include "names.hpp"
 #include "objects.hpp"
+#include "progress.hpp"
 #include "references.hpp"
 
 namespace nb = nanobind;
 
 namespace pleiades::python {
 namespace {
-
-// Runs `work` with a Progress that calls `callback` (None: nothing) with (done, total) now and
-// then, stops when it returns False, and lets Ctrl-C through. What Python raised is raised again.
-template <class Work>
-auto with_progress(const nb::object& callback, const Work& work) {
-  std::optional<nb::python_error> raised;
-  const Progress progress = [&](std::uint64_t done, std::uint64_t total) {
-    const nb::gil_scoped_acquire locked;
-    try {
-      if (PyErr_CheckSignals() != 0) nb::raise_python_error();
-      if (callback.is_none()) return true;
-      const nb::object answer = callback(done, total);
-      return answer.is_none() || nb::cast<bool>(nb::bool_(answer));
-    } catch (nb::python_error& error) {
-      raised.emplace(std::move(error));
-      return false;
-    }
-  };
-  try {
-    const nb::gil_scoped_release unlocked;
-    return work(progress);
-  } catch (const Error&) {
-    if (raised) throw std::move(*raised);
-    throw;
-  }
-}
 
 const ple_layer_info& find_layer(const std::vector<ple_layer_info>& layers, std::int32_t index) {
   for (const ple_layer_info& layer : layers) {
@@ -242,8 +216,7 @@ void bind_model(nb::module_& module) {
   cls.def_static(
       "open",
       [](const nb::object& path) {
-        const nb::object text = nb::module_::import_("os").attr("fspath")(path);
-        const auto name = nb::cast<std::string>(text);
+        const std::string name = path_text(path);
         const nb::gil_scoped_release unlocked;
         return new PyModel(Model::open(name));
       },

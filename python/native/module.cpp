@@ -10,6 +10,7 @@ NB_MODULE(_native, module) {
   python::bind_errors(module);
   python::bind_records(module);
   python::bind_model(module);
+  python::bind_pack(module);
   python::bind_engine(module);
   python::bind_sequence(module);
   python::bind_step(module);

@@ -32,6 +32,10 @@ inline constexpr Names<ple_output_mode, 2> kModeNames = {
     {{"update", PLE_OUTPUT_UPDATE}, {"delta", PLE_OUTPUT_DELTA}}};
 inline constexpr Names<ple_snapshot_kind, 2> kSnapshotNames = {
     {{"compact", PLE_SNAPSHOT_COMPACT}, {"full", PLE_SNAPSHOT_FULL}}};
+inline constexpr Names<ple_pack_format, 4> kPackFormatNames = {{{"bf16", PLE_PACK_BF16},
+                                                                {"fp8", PLE_PACK_FP8},
+                                                                {"int8", PLE_PACK_INT8},
+                                                                {"nvfp4", PLE_PACK_NVFP4}}};
 inline constexpr Names<ple_family, 5> kFamilyNames = {{{"qwen4_exp", PLE_FAMILY_QWEN4_EXP},
                                                        {"engram_v41", PLE_FAMILY_ENGRAM_V41},
                                                        {"engram_demo", PLE_FAMILY_ENGRAM_DEMO},

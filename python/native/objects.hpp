@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <array>
 #include <cstdint>
@@ -24,6 +25,15 @@ struct ShardRecord {
   std::uint64_t offset = 0;
   std::uint64_t row_begin = 0;
   std::uint64_t row_count = 0;
+};
+
+// A PackResult as one object.
+struct PackRecord {
+  std::uint64_t row_count = 0;
+  std::uint64_t rows_resumed = 0;
+  std::uint64_t old_bytes = 0;
+  std::uint64_t new_bytes = 0;
+  std::vector<ple_pack_head> heads;
 };
 
 struct PyModel {
@@ -72,6 +82,11 @@ struct PyStep {
   TokenArray tokens;
   std::int64_t token_count = 0;
 };
+
+// A str or path of Python as text.
+inline std::string path_text(nanobind::handle path) {
+  return nanobind::cast<std::string>(nanobind::module_::import_("os").attr("fspath")(path));
+}
 
 // A Python object as a class of the package; refused by TypeError otherwise.
 template <class T>

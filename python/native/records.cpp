@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
 
 #include <pleiades/pleiades.hpp>
 #include <string>
@@ -118,6 +119,24 @@ void bind_model_records(nb::module_& module) {
       .field("sample_mismatches", &Report::sample_mismatches, "Of these, the different ones.");
 }
 
+void bind_pack_records(nb::module_& module) {
+  using Head = ple_pack_head;
+  RecordClass<Head>(module, "PackHead", "What the rows of one column, or of a whole table, lost.")
+      .field("layer_index", &Head::layer_index, "0-based decoder layer.")
+      .field("column", &Head::column, "Of the layer's columns.")
+      .field("row_begin", &Head::row_begin, "The first row.")
+      .field("row_count", &Head::row_count, "Rows.")
+      .field("relative_error", &Head::relative_error, "||new - old|| / ||old|| over all rows.")
+      .field("worst_error", &Head::worst_error, "The same of the worst row.")
+      .field("worst_row", &Head::worst_row, "When worst_error is not 0.");
+  RecordClass<PackRecord>(module, "PackReport", "What pack did.")
+      .field("row_count", &PackRecord::row_count, "Rows of all tables.")
+      .field("rows_resumed", &PackRecord::rows_resumed, "Of these, done by a run before.")
+      .field("old_bytes", &PackRecord::old_bytes, "Bytes of the tables before.")
+      .field("new_bytes", &PackRecord::new_bytes, "Bytes of the tables now.")
+      .field("heads", &PackRecord::heads, "By layer and column.");
+}
+
 void bind_engine_records(nb::module_& module) {
   using Info = ple_engine_info;
   RecordClass<Info>(module, "EngineInfo", "How an engine runs.")
@@ -143,7 +162,9 @@ void bind_engine_records(nb::module_& module) {
       .field("max_us", &Quantiles::max_us, "The longest, in microseconds.")
       .field("count", &Quantiles::count, "How many were measured.");
   using Metrics = ple_metrics;
-  RecordClass<Metrics>(module, "Metrics", "Counters since an engine was opened, all layers.")
+  RecordClass<Metrics>(module, "Metrics",
+                       "Counters since an engine was opened, all layers. A resident "
+                       "table counts every row asked for as distinct and as a hit.")
       .field("tokens", &Metrics::tokens, "Committed tokens.")
       .field("steps", &Metrics::steps, "Committed steps.")
       .field("rows_asked", &Metrics::rows_asked, "Rows asked for, duplicates included.")
@@ -163,6 +184,7 @@ void bind_engine_records(nb::module_& module) {
 
 void bind_records(nb::module_& module) {
   bind_model_records(module);
+  bind_pack_records(module);
   bind_engine_records(module);
 }
 

@@ -19,11 +19,14 @@ from pleiades._native import (
     Metrics,
     Model,
     ModelInfo,
+    PackHead,
+    PackReport,
     Quantiles,
     Sequence,
     ShardInfo,
     Step,
     VerifyReport,
+    pack,
 )
 from pleiades._native import version as __version__
 from pleiades.description import Geometry, LayerWeights, Shard
@@ -59,6 +62,8 @@ __all__ = [
     "ModelInfo",
     "NotFound",
     "OutOfMemory",
+    "PackHead",
+    "PackReport",
     "Quantiles",
     "Sequence",
     "Shard",
@@ -68,4 +73,5 @@ __all__ = [
     "VerifyReport",
     "WrongState",
     "__version__",
+    "pack",
 ]
