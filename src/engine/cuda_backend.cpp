@@ -39,14 +39,22 @@ class CudaBackend final : public Backend {
 
   Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
                                             const LayerOptions& options) override {
-    if (std::holds_alternative<Qwen4ExpLayer>(layer.parts)) {
-      return load_qwen4_exp_layer_cuda(model, layer, options, *device_);
-    }
-    return error(StatusCode::unsupported, "layer {}: this family has no operators on a GPU",
-                 layer.layer_index);
+    Result<std::unique_ptr<Layer>> loaded = load_operators(model, layer, options);
+    if (loaded.is_ok()) return loaded;
+    return error(loaded.status().code(), "{}: layer {}: {}",
+                 model.files.empty() ? "described model" : model.files.front().path,
+                 layer.layer_index, loaded.status().message());
   }
 
  private:
+  Result<std::unique_ptr<Layer>> load_operators(const ModelSpec& model, const LayerSpec& layer,
+                                                const LayerOptions& options) {
+    if (std::holds_alternative<Qwen4ExpLayer>(layer.parts)) {
+      return load_qwen4_exp_layer_cuda(model, layer, options, *device_);
+    }
+    return error(StatusCode::unsupported, "this family has no operators on a GPU");
+  }
+
   SlotMemoryFactory device_memory() {
     return [this](std::size_t bytes) { return device_->memory().make_device(bytes); };
   }

@@ -32,8 +32,8 @@ Result<std::shared_ptr<Engine>> Engine::open(std::shared_ptr<const ModelSpec> mo
   PLE_TRY(engine->choose_layers());
   PLE_TRY(engine->choose_backend());
   PLE_TRY(engine->open_tables());
+  PLE_TRY(engine->load_weights());  // refuses what the backend does not run before rows are read
   PLE_TRY(engine->open_caches());
-  PLE_TRY(engine->load_weights());
   engine->read_warm_start();
   const EngineInfo& info = engine->info_;
   options.log.log(LogLevel::info, "{} of {} layers on {}: {} slots in {} MB, {} MB dense weights",
