@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "cache/row_requests.hpp"
 
 namespace ple {
 
@@ -101,8 +102,10 @@ Status Step::check(const Batch& batch) const {
 std::int64_t Step::bytes_for(std::int64_t token_count) const {
   std::int64_t bytes = token_count * std::int64_t{sizeof(TokenId)};
   for (const EngineLayer& layer : engine_->layers()) {
+    const std::int64_t staged_bytes =
+        engine_->info().arena == Arena::resident ? 0 : slot_bytes_of(layer.source->encoding());
     bytes += token_count * layer.spec->hash->column_count() *
-                 std::int64_t{sizeof(RowId) + sizeof(SlotId)} +
+                 (std::int64_t{sizeof(RowId) + sizeof(SlotId)} + staged_bytes) +
              layer.layer->workspace_bytes(token_count);
   }
   return bytes;
