@@ -466,8 +466,13 @@ typedef struct ple_run_args {
  * sequence's first staged step runs before its second. */
 PLE_API ple_status ple_step_run(ple_step* step, int32_t layer, const ple_run_args* args);
 
-/* Under replay, between stage and the launch of the captured graph: uploads the batch and makes the
- * stream wait for the rows' placement. Not needed before an eager run. */
+/* Under replay, between stage and the launch of the captured graph: waits on the host for the rows,
+ * and makes the stream wait for their placement. Not needed before an eager run.
+ *
+ * Where ple_engine_info.graph_wait is 1 the graph may be launched first: prepare on a stream that
+ * is being captured records a wait there, ahead of the runs; from then on, for every batch: stage,
+ * launch, prepare, which lets the graph go on. Should it fail, the graph goes on with an empty
+ * batch and the step has failed. */
 PLE_API ple_status ple_step_prepare(ple_step* step, void* stream);
 
 /* Each sequence moves forward by accepted[i] of its tokens (NULL: all); at most draft_max may be
