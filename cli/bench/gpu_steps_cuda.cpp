@@ -27,6 +27,13 @@ double microseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
 }
 
+std::int64_t free_device_bytes() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CHECK_CUDA(cudaMemGetInfo(&free, &total));
+  return static_cast<std::int64_t>(free);
+}
+
 std::size_t highway_bytes(const RandomLayer& layer, ple_element element, std::int32_t count) {
   return layer.highway(element, 0, 1).size() * static_cast<std::size_t>(count);
 }
@@ -39,7 +46,9 @@ class CapturedStep {
       : layer_(layer),
         sequence_count_(is_decode ? token_count : 1),
         token_count_(token_count),
+        free_before_(free_device_bytes()),
         step_(engine, {.tokens_max = token_count, .sequences_max = sequence_count_}),
+        device_bytes_(free_before_ - free_device_bytes()),
         stream_(stream),
         highway_(highway_bytes(layer, element, token_count)),
         output_(highway_bytes(layer, element, token_count)) {
@@ -90,12 +99,15 @@ class CapturedStep {
   }
 
   Step& step() { return step_; }
+  std::int64_t device_bytes() const { return device_bytes_; }
 
  private:
   const RandomLayer& layer_;
   std::int32_t sequence_count_;
   std::int32_t token_count_;
+  std::int64_t free_before_;
   Step step_;
+  std::int64_t device_bytes_;
   cudaStream_t stream_;
   std::vector<Sequence> sequences_;
   std::vector<std::vector<std::int32_t>> texts_;
@@ -145,15 +157,16 @@ double time_empty_launch(cudaStream_t stream) {
 
 }  // namespace
 
-GpuStepTimes time_gpu_steps(std::span<Engine> engines, const RandomLayer& layer,
+GpuStepCosts time_gpu_steps(std::span<Engine> engines, const RandomLayer& layer,
                             ple_element element, std::int32_t token_count, bool is_decode) {
   const GpuStream own_stream;
   const cudaStream_t stream = own_stream.get();
-  GpuStepTimes times;
+  GpuStepCosts costs;
   std::vector<std::unique_ptr<CapturedStep>> steps;
   for (Engine& engine : engines) {
     steps.push_back(
         std::make_unique<CapturedStep>(engine, layer, element, token_count, is_decode, stream));
+    costs.step_bytes = steps.back()->device_bytes();
   }
   std::vector<double> host_us;
   std::vector<double> step_us;
@@ -168,12 +181,12 @@ GpuStepTimes time_gpu_steps(std::span<Engine> engines, const RandomLayer& layer,
     step->stage();
     step->step().prepare(stream);
   }
-  times.run_us = time_replays(steps, stream);
+  costs.run_us = time_replays(steps, stream);
   for (const auto& step : steps) step->step().discard();
-  times.step_us = median(step_us);
-  times.host_us = median(host_us);
-  times.empty_launch_us = time_empty_launch(stream);
-  return times;
+  costs.step_us = median(step_us);
+  costs.host_us = median(host_us);
+  costs.empty_launch_us = time_empty_launch(stream);
+  return costs;
 }
 
 }  // namespace pleiades::cli

@@ -215,24 +215,26 @@ int bench_on_gpu(const Arguments& arguments, const RandomLayer& layer, Engine& f
   nlohmann::ordered_json json;
   json["layer"] = nlohmann::ordered_json::array();
   if (!arguments.json) {
-    fmt::print("{}, {}; {} engines take turns\n\n{:>7} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
+    fmt::print("{}, {}; {} engines take turns\n\n{:>7} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
                info.device_name, name_of(kArithmeticNames, info.arithmetic), kGpuEngines, "tokens",
-               "a step", "its run", "host", "empty launch", "weights");
+               "a step", "its run", "host", "empty launch", "weights", "memory");
   }
   for (const std::int32_t tokens : arguments.tokens) {
-    const GpuStepTimes times =
+    const GpuStepCosts costs =
         time_gpu_steps(engines, layer, arguments.element, tokens, arguments.is_decode);
-    const double gb_per_s = layer.weight_bytes() / times.run_us * 1e-3;
+    const double gb_per_s = layer.weight_bytes() / costs.run_us * 1e-3;
     json["layer"].push_back({{"tokens", tokens},
-                             {"us", times.step_us},
-                             {"run_us", times.run_us},
+                             {"us", costs.step_us},
+                             {"run_us", costs.run_us},
                              {"gb_per_s", gb_per_s},
-                             {"gflop_per_s", layer.flops(tokens) / times.run_us * 1e-3},
-                             {"host_us", times.host_us},
-                             {"empty_launch_us", times.empty_launch_us}});
+                             {"gflop_per_s", layer.flops(tokens) / costs.run_us * 1e-3},
+                             {"host_us", costs.host_us},
+                             {"empty_launch_us", costs.empty_launch_us},
+                             {"step_bytes", costs.step_bytes}});
     if (arguments.json) continue;
-    fmt::print("{:>7} {:>9.1f} us {:>9.1f} us {:>9.2f} us {:>9.2f} us {:>7.0f} GB/s\n", tokens,
-               times.step_us, times.run_us, times.host_us, times.empty_launch_us, gb_per_s);
+    fmt::print("{:>7} {:>9.1f} us {:>9.1f} us {:>9.2f} us {:>9.2f} us {:>7.0f} GB/s {:>9.2f} MB\n",
+               tokens, costs.step_us, costs.run_us, costs.host_us, costs.empty_launch_us, gb_per_s,
+               static_cast<double>(costs.step_bytes) * 1e-6);
   }
   json["device"] = info.device_name;
   json["sequences"] = arguments.is_decode ? "one a token" : "one";
