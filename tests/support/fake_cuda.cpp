@@ -121,6 +121,15 @@ void FakeDevice::forget(const void* data) {
   --allocation_count;
 }
 
+std::size_t FakeDevice::device_bytes() {
+  const std::scoped_lock lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [address, allocation] : allocations_) {
+    if (allocation.type == cudaMemoryTypeDevice) bytes += allocation.bytes;
+  }
+  return bytes;
+}
+
 FakeAllocation FakeDevice::find(const void* address) {
   const std::scoped_lock lock(mutex_);
   const auto* byte = static_cast<const std::byte*>(address);
@@ -213,6 +222,11 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   return allocate(data, bytes, cudaMemoryTypeHost);
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = std::size_t{1} << 40;
+  *free = *total - FakeDevice::get().device_bytes();
+  return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) { return release(data); }
 cudaError_t cudaFreeHost(void* data) { return release(data); }

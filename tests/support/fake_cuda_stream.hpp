@@ -73,6 +73,7 @@ class FakeDevice {
   void remember(const void* data, std::size_t bytes, cudaMemoryType type);
   void forget(const void* data);
   FakeAllocation find(const void* address);
+  std::size_t device_bytes();
 
  private:
   FakeDevice();
