@@ -2,7 +2,7 @@
  * speculative decoding. usage: engine CHECKPOINT
  *
  * The model around the memory layers is made up (`attention_and_mlp`); everything else is what an
- * engine does. captured_decode.cu beside this file is the decode loop as a CUDA graph. */
+ * engine does. captured_decode.c beside this file is the decode loop as a CUDA graph. */
 #include <pleiades/pleiades.h>
 #include <stdio.h>
 #include <stdlib.h>
