@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -33,11 +34,16 @@ inline std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+// PLE_TOOL is where the tool lies from the test's own directory: both may be carried elsewhere.
+inline std::string tool_path() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / PLE_TOOL;
+}
+
 // A run of the tool that has been started.
 class ToolProcess {
  public:
   explicit ToolProcess(const std::vector<std::string>& arguments) {
-    std::vector<std::string> words = {PLE_TOOL};
+    std::vector<std::string> words = {tool_path()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
