@@ -139,6 +139,7 @@ int run(Arguments arguments) {
   report.output_digest = stream_tokens(engine, layer, arguments, tokens, report);
   report.engine = engine.info();
   report.metrics = engine.metrics();
+  report.read_times = engine.read_times();
   report.peak_rss_bytes = peak_rss_bytes();
   if (!arguments.metrics_file.empty()) {
     const std::string text = engine.metrics_text();

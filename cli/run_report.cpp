@@ -43,6 +43,13 @@ nlohmann::ordered_json quantiles_json(const ple_quantiles& quantiles) {
   return {{"p50", quantiles.p50_us}, {"p99", quantiles.p99_us}};
 }
 
+// Pairs of the longest time of a bucket and how many reads fell into it.
+nlohmann::ordered_json buckets_json(const std::vector<ple_time_bucket>& buckets) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [us_max, count] : buckets) list.push_back({us_max, count});
+  return list;
+}
+
 nlohmann::ordered_json totals_json(const Totals& totals) {
   return {{"tokens", totals.tokens},
           {"seconds", totals.seconds},
@@ -120,6 +127,7 @@ void RunReport::print_json(bool with_steps) const {
       {"io", name_of(kIoNames, engine.io)},
       {"direct_io", engine.direct_io != 0},
       {"block_bytes", engine.block_bytes}};
+  json["read_times_us"] = buckets_json(read_times);
   if (with_steps) json["steps"] = steps_json(steps);
   fmt::print("{}\n", json.dump());
 }

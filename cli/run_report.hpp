@@ -25,6 +25,7 @@ struct RunReport {
   std::vector<Step> steps;
   ple_engine_info engine;
   ple_metrics metrics;
+  std::vector<ple_time_bucket> read_times;
   std::string output_digest;
   std::uint64_t peak_rss_bytes = 0;
 

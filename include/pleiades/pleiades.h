@@ -360,8 +360,19 @@ typedef struct ple_metrics {
 
 PLE_API ple_status ple_engine_get_metrics(const ple_engine* engine, ple_metrics* metrics);
 
-/* The same as a Prometheus text page. *bytes receives the length without the final NUL; buffer may
- * be NULL to ask for it. */
+#define PLE_TIME_BUCKETS_MAX 496
+typedef struct ple_time_bucket {
+  double us_max;  /* the longest that it holds; an eighth more than the shortest, at most */
+  uint64_t count; /* not 0 */
+} ple_time_bucket;
+
+/* How all disk reads are spread that `ple_metrics.read` is about: buckets [PLE_TIME_BUCKETS_MAX],
+ * shortest first, of which *count receives the number. */
+PLE_API ple_status ple_engine_get_read_times(const ple_engine* engine, ple_time_bucket* buckets,
+                                             int32_t* count);
+
+/* The metrics as a Prometheus text page. *bytes receives the length without the final NUL; buffer
+ * may be NULL to ask for it. */
 PLE_API ple_status ple_engine_metrics_text(const ple_engine* engine, char* buffer, size_t capacity,
                                            size_t* bytes);
 

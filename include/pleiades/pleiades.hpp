@@ -257,7 +257,16 @@ class Engine {
     return metrics;
   }
 
-  // The same as a Prometheus text page.
+  // How long disk reads took, shortest first.
+  std::vector<ple_time_bucket> read_times() const {
+    std::vector<ple_time_bucket> buckets(PLE_TIME_BUCKETS_MAX);
+    std::int32_t count = 0;
+    check(ple_engine_get_read_times(get(), buckets.data(), &count));
+    buckets.resize(static_cast<std::size_t>(count));
+    return buckets;
+  }
+
+  // The metrics as a Prometheus text page.
   std::string metrics_text() const {
     std::size_t bytes = 0;
     check(ple_engine_metrics_text(get(), nullptr, 0, &bytes));

@@ -42,6 +42,47 @@ std::int32_t to_token(std::int64_t id) {
   return static_cast<std::int32_t>(id);
 }
 
+// What is known of torch once a tensor of it was seen; it is never unloaded.
+struct Torch {
+  nb::handle tensor;
+  nb::handle float32;
+  nb::handle bfloat16;
+};
+
+const Torch* torch_of(nb::handle type) {
+  static Torch torch;
+  if (torch.tensor.is(type)) return &torch;
+  if (nb::cast<std::string>(type.attr("__name__")) != "Tensor" ||
+      nb::cast<std::string>(type.attr("__module__")) != "torch") {
+    return nullptr;
+  }
+  const nb::module_ module = nb::module_::import_("torch");
+  torch = {.tensor = type,
+           .float32 = nb::object(module.attr("float32")).release(),
+           .bfloat16 = nb::object(module.attr("bfloat16")).release()};
+  return &torch;
+}
+
+// A plain, contiguous tensor of torch by its own methods, because its DLPack is Python code that
+// takes longer than a small step; false: anything else, and what is to be refused.
+bool read_torch(nb::handle object, Activations& result) try {
+  const Torch* const torch = torch_of(object.type());
+  if (torch == nullptr || nb::cast<bool>(object.attr("requires_grad"))) return false;
+  const nb::object dtype = object.attr("dtype");
+  const bool is_cuda = nb::cast<bool>(object.attr("is_cuda"));
+  if (!dtype.is(torch->float32) && !dtype.is(torch->bfloat16)) return false;
+  if (!is_cuda && !nb::cast<bool>(object.attr("is_cpu"))) return false;
+  if (!nb::cast<bool>(object.attr("is_contiguous")())) return false;
+  result.data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(object.attr("data_ptr")()));
+  result.element = dtype.is(torch->float32) ? PLE_F32 : PLE_BF16;
+  result.element_count = nb::cast<std::int64_t>(object.attr("numel")());
+  result.device_type = is_cuda ? nb::device::cuda::value : nb::device::cpu::value;
+  result.device_id = is_cuda ? nb::cast<std::int32_t>(object.attr("get_device")()) : 0;
+  return true;
+} catch (const nb::python_error&) {
+  return false;
+}
+
 template <class Id>
 void copy_tokens(const Array& array, std::vector<std::int32_t>& tokens) {
   const auto* ids = static_cast<const Id*>(array.data());
@@ -109,6 +150,7 @@ void TokenArray::assign_array(const Array& array) {
 
 Activations to_activations(nb::handle object, const char* what, bool writable) {
   Activations result;
+  if (read_torch(object, result)) return result;
   nb::ndarray<> written;
   if (writable && nb::try_cast(object, written)) {
     result.array = Array(written.handle());

@@ -178,8 +178,20 @@ void bind_engine(nb::module_& module) {
           "metrics", [](PyEngine& self) { return self.handle->get().metrics(); },
           "Counters and latencies since the engine was opened.")
       .def(
+          "read_times",
+          [](PyEngine& self) {
+            nb::list times;
+            for (const auto& [us_max, count] : self.handle->get().read_times()) {
+              times.append(nb::make_tuple(us_max, count));
+            }
+            return times;
+          },
+          "How long disk reads took: pairs of the longest time of a bucket in microseconds and how "
+          "many reads fell into it, shortest first.",
+          nb::sig("def read_times(self) -> list[tuple[float, int]]"))
+      .def(
           "metrics_text", [](PyEngine& self) { return self.handle->get().metrics_text(); },
-          "The same as a Prometheus text page.")
+          "The metrics as a Prometheus text page.")
       .def("read_rows", &read_rows, nb::arg("layer"), nb::arg("rows"), nb::arg("direct") = false,
            kReadRowsDoc,
            nb::sig("def read_rows(self, layer: int, rows: pleiades._types.Array, direct: bool = "

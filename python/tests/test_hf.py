@@ -123,10 +123,15 @@ def test_interleaved_caches_do_not_mix(ours: Any, ids: Any) -> None:
             assert torch.equal(one, other)
 
 
-def test_assisted_decoding_says_what_transformers_says(ours: Any, reference: Any, ids: Any) -> None:
-    for model in (ours, reference):
-        with pytest.raises(ValueError, match="assisted generation is not supported with stateful"):
-            model.generate(ids[:1, :9], prompt_lookup_num_tokens=3, max_new_tokens=8)
+def test_assisted_decoding_says_what_does_not_work_and_why(
+    ours: Any, reference: Any, ids: Any
+) -> None:
+    prompt, options = ids[:1, :9], {"max_new_tokens": 8, **GREEDY}
+    for assistance in ({"prompt_lookup_num_tokens": 3}, {"assistant_model": reference}):
+        with pytest.raises(ValueError, match="not supported with stateful models"):
+            reference.generate(prompt, **assistance, **options)
+        with pytest.raises(pleiades.Unsupported, match="recurrent state of the linear attention"):
+            ours.generate(prompt, **assistance, **options)
 
 
 def test_embeddings_instead_of_ids(ours: Any, reference: Any, ids: Any) -> None:
@@ -194,5 +199,5 @@ def test_bfloat16(ids: Any) -> None:
 def test_the_first_line_says_how_much_is_cached(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="pleiades"):
         pleiades.hf.from_pretrained(TINY, cache_bytes=100_000)
-    assert "GB of n-gram tables" in caplog.records[0].getMessage()
+    assert "pleiades: 545 kB of n-gram tables, 99.8 kB cached" in caplog.records[0].getMessage()
     assert "(18.3 %) on cpu" in caplog.records[0].getMessage()

@@ -37,4 +37,4 @@ def test_a_table_of_16_gb_takes_less_than_2_gb(tmp_path: Path) -> None:
     assert token_count == 408
     assert above_bytes < 2e9
     first = next(line for line in result.stderr.splitlines() if line.startswith("pleiades: "))
-    assert "16.4 GB of n-gram tables, 1.1 GB cached (6.6 %)" in first
+    assert "16.4 GB of n-gram tables, 1.07 GB cached (6.6 %)" in first

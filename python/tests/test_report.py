@@ -10,7 +10,7 @@ import pytest
 
 from pleiades import report
 
-CHARTS = ["Hits", "Read latency", "Time of a prefill step", "Time of a decode step"]
+CHARTS = ["Hits", "Read latency", "Spread of read times", "Time of a prefill step", "Time of a decode step"]
 
 
 def run_json(prefill: int, decode: int) -> dict[str, Any]:
@@ -44,6 +44,7 @@ def run_json(prefill: int, decode: int) -> dict[str, Any]:
         "disk_reads": 1000,
         "disk_bytes": 1 << 20,
         "read_us": {"p50": 90.0, "p99": 700.0},
+        "read_times_us": [[70.0, 300], [90.0, 600], [700.0, 95], [1500.0, 5]],
         "wait_share": 0.25,
         "peak_rss_bytes": 160_000_000,
         "output_digest": "00ff",

@@ -45,6 +45,18 @@ def test_bfloat16_tensors(step: Any, highway: Any) -> None:
     assert torch.equal(added, exact.bfloat16())
 
 
+def test_tensors_that_are_not_plain(step: Any, highway: Any, golden: dict[str, Any]) -> None:
+    added = torch.empty_like(highway)
+    step.run(0, torch.nn.Parameter(highway, requires_grad=False), added, mode="delta")
+    assert_golden(added, golden)
+    with pytest.raises(pleiades.InvalidArgument, match=r"shape \[48, 256\] is not contiguous"):
+        step.run(0, torch.zeros(256, 48).T)
+    with pytest.raises(pleiades.InvalidArgument, match="must be float32 or bfloat16"):
+        step.run(0, highway.double())
+    with pytest.raises(pleiades.Error):
+        step.run(0, highway.to_sparse())
+
+
 def test_operators_run_eagerly_and_compiled(step: Any, highway: Any, golden: dict[str, Any]) -> None:
     name = pleiades.torch_op.register(step)
     assert_golden(torch.ops.pleiades.delta(highway, name, 0), golden)

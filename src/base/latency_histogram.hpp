@@ -12,7 +12,13 @@ namespace ple {
 // 1 ns to centuries, in 4 KB and without locks. Recording and reading may run at the same time; a
 // reader then sees some of the newest values.
 class LatencyHistogram {
+ private:
+  static constexpr unsigned kSubBits = 3;
+  static constexpr std::size_t kSubCount = std::size_t{1} << kSubBits;
+
  public:
+  static constexpr std::size_t kBucketCount = (64 - kSubBits + 1) * kSubCount;
+
   void record(std::uint64_t nanoseconds) {
     counts_[bucket_of(nanoseconds)].fetch_add(1, std::memory_order_relaxed);
   }
@@ -36,11 +42,16 @@ class LatencyHistogram {
     return 0;
   }
 
- private:
-  static constexpr unsigned kSubBits = 3;
-  static constexpr std::size_t kSubCount = std::size_t{1} << kSubBits;
-  static constexpr std::size_t kBucketCount = (64 - kSubBits + 1) * kSubCount;
+  // Calls visit(upper end in ns, count) for each bucket that is not empty, shortest first.
+  template <class Visit>
+  void for_each_bucket(Visit visit) const {
+    for (std::size_t bucket = 0; bucket < kBucketCount; ++bucket) {
+      const std::uint64_t bucket_count = counts_[bucket].load(std::memory_order_relaxed);
+      if (bucket_count != 0) visit(upper_end(bucket), bucket_count);
+    }
+  }
 
+ private:
   // Values below kSubCount have a bucket each; above, the leading bit chooses a group of kSubCount
   // buckets and the next kSubBits bits one of them.
   static std::size_t bucket_of(std::uint64_t value) {

@@ -94,6 +94,24 @@ ple_status ple_engine_get_metrics(const ple_engine* engine, ple_metrics* metrics
   });
 }
 
+static_assert(PLE_TIME_BUCKETS_MAX == LatencyHistogram::kBucketCount);
+
+ple_status ple_engine_get_read_times(const ple_engine* engine, ple_time_bucket* buckets,
+                                     int32_t* count) {
+  return guarded([&]() -> Status {
+    PLE_TRY(check_pointer(engine, "engine"));
+    PLE_TRY(check_pointer(buckets, "buckets"));
+    PLE_TRY(check_pointer(count, "count"));
+    *count = 0;
+    if (const LatencyHistogram* const times = engine->engine->read_times()) {
+      times->for_each_bucket([&](std::uint64_t ns_max, std::uint64_t read_count) {
+        buckets[(*count)++] = {.us_max = static_cast<double>(ns_max) * 1e-3, .count = read_count};
+      });
+    }
+    return {};
+  });
+}
+
 ple_status ple_engine_metrics_text(const ple_engine* engine, char* buffer, size_t capacity,
                                    size_t* bytes) {
   return guarded([&]() -> Status {

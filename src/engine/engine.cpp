@@ -217,19 +217,28 @@ Status Engine::read_direct(RowSource& source, std::span<const RowId> rows, std::
   return {};
 }
 
+// One reader serves every table.
+const BlockReaderMetrics* Engine::reader_metrics() const {
+  for (const EngineLayer& layer : layers_) {
+    if (layer.table != nullptr) return &layer.table->reader_metrics();
+  }
+  return nullptr;
+}
+
+const LatencyHistogram* Engine::read_times() const {
+  const BlockReaderMetrics* const reader = reader_metrics();
+  return reader == nullptr ? nullptr : &reader->read_ns;
+}
+
 EngineMetrics Engine::metrics() const {
   EngineMetrics metrics;
   metrics.tokens = counters_.tokens.load(std::memory_order_relaxed);
   metrics.steps = counters_.steps.load(std::memory_order_relaxed);
   for (const EngineLayer& layer : layers_) add(metrics.rows, layer.cache->metrics());
-  // One reader serves every table.
-  for (const EngineLayer& layer : layers_) {
-    if (layer.table == nullptr) continue;
-    const BlockReaderMetrics& reader = layer.table->reader_metrics();
-    metrics.disk_reads = reader.read_count.load(std::memory_order_relaxed);
-    metrics.disk_bytes = reader.read_bytes.load(std::memory_order_relaxed);
-    metrics.read = quantiles_of(reader.read_ns);
-    break;
+  if (const BlockReaderMetrics* const reader = reader_metrics()) {
+    metrics.disk_reads = reader->read_count.load(std::memory_order_relaxed);
+    metrics.disk_bytes = reader->read_bytes.load(std::memory_order_relaxed);
+    metrics.read = quantiles_of(reader->read_ns);
   }
   metrics.stage = quantiles_of(counters_.stage);
   metrics.wait = quantiles_of(counters_.wait);

@@ -76,6 +76,8 @@ class Engine {
 
   StepCounters& counters() { return counters_; }
   EngineMetrics metrics() const;
+  // How long disk reads took; null where nothing is read.
+  const LatencyHistogram* read_times() const;
 
  private:
   Engine(std::shared_ptr<const ModelSpec> model, const EngineOptions& options)
@@ -87,6 +89,7 @@ class Engine {
   Status open_caches();
   Status load_weights();
   void read_warm_start();
+  const BlockReaderMetrics* reader_metrics() const;
   Status read_direct(RowSource& source, std::span<const RowId> rows, std::byte* out) const;
 
   std::shared_ptr<const ModelSpec> model_;

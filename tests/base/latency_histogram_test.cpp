@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 #include "support/random.hpp"
 
 namespace ple {
@@ -38,6 +39,16 @@ TEST(LatencyHistogram, PercentilesAreWithinAnEighthOfTheExactOnes) {
     EXPECT_GE(found, exact) << fraction;
     EXPECT_LE(found - exact, exact / 8) << fraction;
   }
+}
+
+TEST(LatencyHistogram, BucketsAscendAndHoldEveryValue) {
+  LatencyHistogram histogram;
+  for (const std::uint64_t value : {100U, 101U, 5U, 7000U}) histogram.record(value);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> buckets;
+  histogram.for_each_bucket(
+      [&](std::uint64_t ns_max, std::uint64_t count) { buckets.emplace_back(ns_max, count); });
+  EXPECT_THAT(buckets, testing::ElementsAre(testing::Pair(5, 1), testing::Pair(103, 2),
+                                            testing::Pair(7167, 1)));
 }
 
 }  // namespace

@@ -181,6 +181,16 @@ static void test_metrics(ple_engine* engine) {
   CHECK(ple_engine_get_metrics(engine, &metrics) == PLE_OK);
   CHECK(metrics.tokens == TOKENS && metrics.steps == 1);
   CHECK(metrics.rows_asked == 2 * 4 * TOKENS);
+  ple_time_bucket buckets[PLE_TIME_BUCKETS_MAX];
+  int32_t bucket_count = -1;
+  REFUSED(ple_engine_get_read_times(engine, NULL, &bucket_count), PLE_INVALID_ARGUMENT, "buckets");
+  CHECK(ple_engine_get_read_times(engine, buckets, &bucket_count) == PLE_OK);
+  uint64_t read_count = 0;
+  for (int32_t i = 0; i < bucket_count; ++i) {
+    CHECK(i == 0 || buckets[i].us_max > buckets[i - 1].us_max);
+    read_count += buckets[i].count;
+  }
+  CHECK(bucket_count >= 0 && read_count == metrics.read.count);
   size_t bytes = 0;
   CHECK(ple_engine_metrics_text(engine, NULL, 0, &bytes) == PLE_OK && bytes > 0);
   char* page = malloc(bytes + 1);

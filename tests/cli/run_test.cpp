@@ -119,6 +119,10 @@ TEST_F(Run, CountsWhatItDid) {
   EXPECT_GT(json["rows_missed"], 0);
   EXPECT_GT(json["disk_reads"], 0);
   EXPECT_GT(json["disk_bytes"], 0);
+  std::uint64_t read_count = 0;
+  for (const nlohmann::json& bucket : json["read_times_us"])
+    read_count += bucket[1].get<std::uint64_t>();
+  EXPECT_EQ(read_count, json["disk_reads"]);
   EXPECT_GT(json["tokens_per_s"], 0);
   EXPECT_GT(json["peak_rss_bytes"], 1 << 20);
   for (const char* quantiles : {"read_us", "stage_us", "run_us"}) {

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 import transformers
 from torch import nn
+from transformers.generation import GenerationMode
 from transformers.models.qwen4_exp import modeling_qwen4_exp as reference
 from transformers.utils import cached_file
 
 import pleiades
+from pleiades._numbers import bytes_text
 from pleiades.hf.ple_layer import PleLayer, Tables
 
 _logger = logging.getLogger("pleiades")
@@ -126,6 +128,7 @@ def attach(
             layer.ple = PleLayer(config, layer_index, ple_layer_index).eval()
         layer.ple.bind(tables)
     _stage_early(decoder, tables)
+    _explain_assisted_decoding(model)
     _announce(source, tables.engine)
     return model
 
@@ -182,18 +185,36 @@ def _stage_early(decoder: Any, tables: Tables) -> None:
     first._pleiades_hook = first.register_forward_pre_hook(tables.begin_early, with_kwargs=True)
 
 
+def _explain_assisted_decoding(model: Any) -> None:
+    """transformers refuses it for these models and does not say why; this says why."""
+    validate = getattr(model, "_validate_generation_mode", None)
+    if validate is None or not model._is_stateful or hasattr(validate, "_pleiades"):
+        return
+
+    def explain(generation_mode: GenerationMode, *arguments: Any, **options: Any) -> None:
+        if generation_mode == GenerationMode.ASSISTED_GENERATION:
+            raise pleiades.Unsupported(
+                "assisted decoding of qwen4_exp: when drafts are rejected, transformers "
+                f"{transformers.__version__} cannot take back the recurrent state of the linear "
+                "attention layers. The n-gram memories are not the reason: their state goes back"
+            )
+        validate(generation_mode, *arguments, **options)
+
+    explain._pleiades = True  # type: ignore[attr-defined]
+    model._validate_generation_mode = explain
+
+
 def _announce(source: pleiades.Model, engine: pleiades.Engine) -> None:
     """Log how much of the tables is in memory; on stderr when nobody configured logging."""
     if not _logger.hasHandlers():
         _logger.addHandler(logging.StreamHandler())
         _logger.setLevel(logging.INFO)
     table_bytes, info = source.info.table_bytes, engine.info
-    share = 100 * min(1, info.arena_bytes / table_bytes)
     _logger.info(
-        "pleiades: %.1f GB of n-gram tables, %.1f GB cached (%.1f %%) on %s, the rest on disk (%s%s)",
-        table_bytes / 1e9,
-        info.arena_bytes / 1e9,
-        share,
+        "pleiades: %s of n-gram tables, %s cached (%.1f %%) on %s, the rest on disk (%s%s)",
+        bytes_text(table_bytes),
+        bytes_text(info.arena_bytes),
+        100 * min(1, info.arena_bytes / table_bytes),
         engine.device,
         info.io,
         ", past the page cache" if info.direct_io else "",

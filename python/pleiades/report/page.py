@@ -3,15 +3,11 @@
 import math
 from html import escape
 from importlib import resources
+from itertools import accumulate
 
 import pleiades
-from pleiades.report.chart import (
-    Chart,
-    bytes_text,
-    count_text,
-    share_text,
-    time_text,
-)
+from pleiades._numbers import bytes_text, count_text, share_text, time_text
+from pleiades.report.chart import Chart
 from pleiades.report.run import PARTS, PHASES, Bucket, Run
 
 PART_NAMES = {"stage_us": "staging", "wait_us": "waiting", "run_us": "computing"}
@@ -24,6 +20,7 @@ def render(run: Run, name: str) -> str:
     charts = [
         _hits(run),
         _reads(run),
+        _read_times(run),
         *(_steps(run, phase) for phase in PHASES),
         _spread(run),
         _memory(run),
@@ -137,6 +134,31 @@ def _reads(run: Run) -> str:
     return _figure("Read latency", text, chart.svg("read latency along the text"), legend)
 
 
+def _time_axis(places: list[float], top: float, title: str) -> Chart:
+    """A chart over times, which lie ten places a decade apart."""
+    return Chart(
+        (10 * (min(places) // 10), 10 * (max(places) // 10 + 1)),
+        (0, top),
+        share_text,
+        x_format=lambda place: time_text(10 ** (place / 10)),
+        x_title=title,
+    )
+
+
+def _read_times(run: Run) -> str:
+    buckets: list[tuple[float, int]] = run.json.get("read_times_us", [])
+    if not buckets:
+        return ""
+    places = [10 * math.log10(us) for us, _ in buckets]
+    total = sum(count for _, count in buckets)
+    shares = [count / total for count in accumulate(count for _, count in buckets)]
+    chart = _time_axis(places, 1, "time of a read")
+    chart.line([places[0], *places], [0, *shares], "median", area=True)
+    text = f"The share of {count_text(total)} disk reads that took at most so long."
+    legend = {"median": "as fast or faster"}
+    return _figure("Spread of read times", text, chart.svg("distribution of read times"), legend)
+
+
 def _steps(run: Run, phase: str) -> str:
     buckets = run.buckets(phase)
     if not buckets:
@@ -168,15 +190,8 @@ def _spread(run: Run) -> str:
         of_phase = counts[step["phase"]]
         of_phase[place] = of_phase.get(place, 0) + 1
     places = [place for of_phase in counts.values() for place in of_phase]
-    first, last = 10 * (min(places) // 10), 10 * (max(places) // 10 + 1)
     top = max(n / sum(of_phase.values()) for of_phase in counts.values() for n in of_phase.values())
-    chart = Chart(
-        (first, last),
-        (0, top * 1.05),
-        share_text,
-        x_format=lambda place: time_text(10 ** (place / 10)),
-        x_title="time of a step",
-    )
+    chart = _time_axis([*places], top * 1.05, "time of a step")
     for offset, (phase, of_phase) in enumerate(counts.items()):
         for place, count in sorted(of_phase.items()):
             share = count / sum(of_phase.values())
