@@ -12,8 +12,8 @@ namespace pleiades::cli {
 // several passes.
 double measure_read_bandwidth(std::int32_t thread_count);
 
-// Sizes of the two products of a layer: [tokens, inner] times [key_columns, inner] and
-// [value_columns, inner], both transposed.
+// Sizes of the products of a layer: [tokens, inner] times [key_columns, inner] and [value_columns,
+// inner], both transposed. 0 columns: no such product.
 struct Products {
   std::int64_t inner;
   std::int64_t key_columns;

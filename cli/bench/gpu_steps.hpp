@@ -4,7 +4,7 @@
 #include <pleiades/pleiades.hpp>
 #include <span>
 
-#include "bench/random_layer.hpp"
+#include "bench/timed_layer.hpp"
 
 namespace pleiades::cli {
 
@@ -19,7 +19,7 @@ struct GpuStepCosts {
 
 // Times a step of token_count tokens, of one sequence or of as many, by captured graphs. The
 // engines are of one model; several of them, so that no step finds its weights in the L2.
-GpuStepCosts time_gpu_steps(std::span<Engine> engines, const RandomLayer& layer,
-                            ple_element element, std::int32_t token_count, bool is_decode);
+GpuStepCosts time_gpu_steps(std::span<Engine> engines, const TimedLayer& layer, ple_element element,
+                            std::int32_t token_count, bool is_decode);
 
 }  // namespace pleiades::cli

@@ -34,14 +34,10 @@ std::int64_t free_device_bytes() {
   return static_cast<std::int64_t>(free);
 }
 
-std::size_t highway_bytes(const RandomLayer& layer, ple_element element, std::int32_t count) {
-  return layer.highway(element, 0, 1).size() * static_cast<std::size_t>(count);
-}
-
-// A step with its highway in device memory, captured. Lives as long as the process measures.
+// A step with its input in device memory, captured. Lives as long as the process measures.
 class CapturedStep {
  public:
-  CapturedStep(Engine& engine, const RandomLayer& layer, ple_element element,
+  CapturedStep(Engine& engine, const TimedLayer& layer, ple_element element,
                std::int32_t token_count, bool is_decode, cudaStream_t stream)
       : layer_(layer),
         sequence_count_(is_decode ? token_count : 1),
@@ -50,19 +46,19 @@ class CapturedStep {
         step_(engine, {.tokens_max = token_count, .sequences_max = sequence_count_}),
         device_bytes_(free_before_ - free_device_bytes()),
         stream_(stream),
-        highway_(highway_bytes(layer, element, token_count)),
-        output_(highway_bytes(layer, element, token_count)) {
+        input_(layer.input_bytes(element, token_count)),
+        output_(layer.output_bytes(element, token_count)) {
     for (std::int32_t i = 0; i < sequence_count_; ++i) sequences_.emplace_back(engine);
-    const std::vector<std::byte> highway = layer.highway(element, 0, token_count);
-    CHECK_CUDA(cudaMemcpy(highway_.get(), highway.data(), highway.size(), cudaMemcpyDefault));
+    const std::vector<std::byte> input = layer.input(element, 0, token_count);
+    CHECK_CUDA(cudaMemcpy(input_.get(), input.data(), input.size(), cudaMemcpyDefault));
     stage();
     CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     ple_run_args args = PLE_RUN_ARGS_INIT;
     args.element = element;
-    args.input = highway_.get();
+    args.input = input_.get();
     args.output = output_.get();
     args.stream = stream;
-    step_.run(RandomLayer::kLayer, args);
+    step_.run(layer_.index(), args);
     cudaGraph_t graph = nullptr;
     CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&graph_, graph, 0));
@@ -102,7 +98,7 @@ class CapturedStep {
   std::int64_t device_bytes() const { return device_bytes_; }
 
  private:
-  const RandomLayer& layer_;
+  const TimedLayer& layer_;
   std::int32_t sequence_count_;
   std::int32_t token_count_;
   std::int64_t free_before_;
@@ -111,7 +107,7 @@ class CapturedStep {
   cudaStream_t stream_;
   std::vector<Sequence> sequences_;
   std::vector<std::vector<std::int32_t>> texts_;
-  GpuBuffer highway_, output_;
+  GpuBuffer input_, output_;
   cudaGraphExec_t graph_ = nullptr;
 };
 
@@ -157,8 +153,8 @@ double time_empty_launch(cudaStream_t stream) {
 
 }  // namespace
 
-GpuStepCosts time_gpu_steps(std::span<Engine> engines, const RandomLayer& layer,
-                            ple_element element, std::int32_t token_count, bool is_decode) {
+GpuStepCosts time_gpu_steps(std::span<Engine> engines, const TimedLayer& layer, ple_element element,
+                            std::int32_t token_count, bool is_decode) {
   const GpuStream own_stream;
   const cudaStream_t stream = own_stream.get();
   GpuStepCosts costs;

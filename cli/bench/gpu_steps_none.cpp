@@ -3,8 +3,7 @@
 
 namespace pleiades::cli {
 
-GpuStepCosts time_gpu_steps(std::span<Engine>, const RandomLayer&, ple_element, std::int32_t,
-                            bool) {
+GpuStepCosts time_gpu_steps(std::span<Engine>, const TimedLayer&, ple_element, std::int32_t, bool) {
   refuse("bench layer: this tool was built without CUDA");
 }
 

@@ -8,9 +8,11 @@
 #include "bench/ceilings.hpp"
 #include "bench/gpu_steps.hpp"
 #include "bench/random_layer.hpp"
+#include "bench/timed_layer.hpp"
 #include "command.hpp"
 #include "names.hpp"
 #include "options.hpp"
+#include "token_file.hpp"
 
 namespace pleiades::cli {
 namespace {
@@ -18,11 +20,12 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   pleiades bench layer
   pleiades bench layer --tokens 1,512 --threads 8 --json
+  pleiades synth /data/lite --preset longcat-lite && pleiades bench layer --model /data/lite
 
-The PLE layer of the released width with random weights and every row in memory: whole steps (stage,
-run, commit), next to what the machine can do: the read bandwidth of all threads, and the layer's two
-matrix products alone by a matrix library. On a GPU (--device cuda) by captured graphs. The results
-are checked before they are timed.)";
+The PLE layer of the released width with random weights, or a layer of a checkpoint, every row in
+memory: whole steps (stage, run, commit), next to what the machine can do: the read bandwidth of all
+threads, and the layer's matrix products alone by a matrix library. On a GPU (--device cuda) by
+captured graphs. The results are checked before they are timed.)";
 
 using Clock = std::chrono::steady_clock;
 
@@ -34,6 +37,9 @@ constexpr double kTurnSeconds = 0.12;
 constexpr std::size_t kGpuEngines = 3;
 
 struct Arguments {
+  std::string model;
+  std::string token_map;
+  std::optional<std::int32_t> layer;
   std::vector<std::int32_t> tokens = {1, 8, 64, 512};
   ple_element element = PLE_F32;
   bool is_decode = false;  // as many sequences as tokens
@@ -60,13 +66,13 @@ double microseconds_since(Clock::time_point started) {
 // One sequence that goes on from step to step.
 class TimedSteps {
  public:
-  TimedSteps(Engine& engine, const RandomLayer& layer, ple_element element, std::int32_t tokens)
+  TimedSteps(Engine& engine, const TimedLayer& layer, ple_element element, std::int32_t tokens)
       : layer_(layer),
         tokens_(tokens),
         sequence_(engine),
         step_(engine, {.tokens_max = tokens, .sequences_max = 1}),
-        input_(layer.highway(element, 0, tokens)),
-        output_(input_.size()) {
+        input_(layer.input(element, 0, tokens)),
+        output_(layer.output_bytes(element, tokens)) {
     args_.element = element;
     args_.input = input_.data();
     args_.output = output_.data();
@@ -78,7 +84,7 @@ class TimedSteps {
     step_.stage(sequence_, text);
     step_.wait();
     const Clock::time_point run_begin = Clock::now();
-    step_.run(RandomLayer::kLayer, args_);
+    step_.run(layer_.index(), args_);
     run_us_.push_back(microseconds_since(run_begin));
     step_.commit();
     whole_us_.push_back(microseconds_since(begin));
@@ -88,7 +94,7 @@ class TimedSteps {
   double run_us() { return median(run_us_); }
 
  private:
-  const RandomLayer& layer_;
+  const TimedLayer& layer_;
   std::int32_t tokens_;
   Sequence sequence_;
   Step step_;
@@ -107,7 +113,7 @@ void take_turn(Run run) {
 }
 
 // read_rates: receives the read bandwidth of some turns, bytes per second.
-Measured measure_case(Engine& engine, const RandomLayer& layer, ple_element element,
+Measured measure_case(Engine& engine, const TimedLayer& layer, ple_element element,
                       std::int32_t tokens, std::vector<double>& read_rates) {
   TimedSteps steps(engine, layer, element, tokens);
   MatrixProducts products(layer.products(), tokens, engine.info().thread_count);
@@ -130,28 +136,29 @@ Measured measure_case(Engine& engine, const RandomLayer& layer, ple_element elem
 }
 
 // The output bits of `tokens` tokens in steps of `chunk`.
-std::vector<std::byte> run_in_chunks(Engine& engine, const RandomLayer& layer, ple_element element,
+std::vector<std::byte> run_in_chunks(Engine& engine, const TimedLayer& layer, ple_element element,
                                      std::int32_t tokens, std::int32_t chunk) {
   Sequence sequence(engine);
   Step step(engine, {.tokens_max = chunk, .sequences_max = 1});
   std::vector<std::byte> all;
   for (std::int32_t begin = 0; begin < tokens; begin += chunk) {
     const std::int32_t count = std::min(chunk, tokens - begin);
-    std::vector<std::byte> highway = layer.highway(element, begin, count);
+    const std::vector<std::byte> input = layer.input(element, begin, count);
+    std::vector<std::byte> output(layer.output_bytes(element, count));
     ple_run_args args = PLE_RUN_ARGS_INIT;
     args.element = element;
-    args.input = highway.data();
-    args.output = highway.data();
+    args.input = input.data();
+    args.output = output.data();
     step.stage(sequence, layer.tokens(begin, count));
-    step.run(RandomLayer::kLayer, args);
+    step.run(layer.index(), args);
     step.commit();
-    all.insert(all.end(), highway.begin(), highway.end());
+    all.insert(all.end(), output.begin(), output.end());
   }
   return all;
 }
 
 // Before anything is timed: the same bits whatever the chunks, and none of them empty.
-void check_results(Engine& engine, const RandomLayer& layer, ple_element element) {
+void check_results(Engine& engine, const TimedLayer& layer, ple_element element) {
   constexpr std::int32_t kTokens = 40;
   const std::vector<std::byte> whole = run_in_chunks(engine, layer, element, kTokens, kTokens);
   for (const std::int32_t chunk : {1, 7, 16}) {
@@ -159,12 +166,13 @@ void check_results(Engine& engine, const RandomLayer& layer, ple_element element
       refuse("bench layer: steps of {} tokens give other bits than one of {}", chunk, kTokens);
     }
   }
-  if (whole == layer.highway(element, 0, kTokens)) {
+  const bool is_empty = std::ranges::all_of(whole, [](std::byte b) { return b == std::byte{0}; });
+  if (is_empty || whole == layer.input(element, 0, kTokens)) {
     refuse("bench layer: the layer adds nothing");
   }
 }
 
-nlohmann::ordered_json to_json(const std::vector<Measured>& cases, const RandomLayer& layer,
+nlohmann::ordered_json to_json(const std::vector<Measured>& cases, const TimedLayer& layer,
                                double read_bytes_per_s, const ple_engine_info& engine) {
   nlohmann::ordered_json json;
   json["ceilings"]["read_gb_per_s"] = read_bytes_per_s * 1e-9;
@@ -187,7 +195,7 @@ nlohmann::ordered_json to_json(const std::vector<Measured>& cases, const RandomL
   return json;
 }
 
-void print_text(const std::vector<Measured>& cases, const RandomLayer& layer,
+void print_text(const std::vector<Measured>& cases, const TimedLayer& layer,
                 double read_bytes_per_s, const ple_engine_info& engine) {
   fmt::print("{} threads, {}; memory reads at {:.1f} GB/s; products by {}\n\n", engine.thread_count,
              name_of(kArithmeticNames, engine.arithmetic), read_bytes_per_s * 1e-9,
@@ -204,7 +212,7 @@ void print_text(const std::vector<Measured>& cases, const RandomLayer& layer,
   }
 }
 
-int bench_on_gpu(const Arguments& arguments, const RandomLayer& layer, Engine& first) {
+int bench_on_gpu(const Arguments& arguments, const TimedLayer& layer, Engine& first) {
   // Their weights together are several times the L2.
   std::vector<Engine> engines;
   engines.push_back(std::move(first));
@@ -244,8 +252,16 @@ int bench_on_gpu(const Arguments& arguments, const RandomLayer& layer, Engine& f
 }
 
 int bench_layer(const Arguments& arguments) {
-  const RandomLayer layer;
-  Engine engine = Engine::open(layer.model(), arguments.engine);
+  std::optional<RandomLayer> random;
+  std::optional<Model> opened;
+  if (arguments.model.empty()) {
+    random.emplace();
+  } else {
+    opened.emplace(open_checkpoint(arguments.model, arguments.token_map));
+  }
+  const Model& model = random ? random->model() : *opened;
+  const TimedLayer layer(model, choose_layer(model, arguments.model, arguments.layer));
+  Engine engine = Engine::open(model, arguments.engine);
   check_results(engine, layer, arguments.element);
   const ple_engine_info info = engine.info();
   if (arguments.engine.device != "cpu") return bench_on_gpu(arguments, layer, engine);
@@ -269,6 +285,10 @@ Action make_bench_layer(Options& options) {
   const auto arguments = std::make_shared<Arguments>();
   arguments->engine.arena = PLE_ARENA_RESIDENT;
   options.examples(kExamples);
+  options.text("--model", arguments->model, "DIR",
+               "A checkpoint of any family, instead of random weights");
+  options.layer(arguments->layer);
+  options.token_map(arguments->token_map);
   options.numbers("--tokens", arguments->tokens, 1, 1 << 16, "N",
                   "Tokens of a step, several by commas (1,8,64,512)");
   options.flag("--decode", arguments->is_decode,

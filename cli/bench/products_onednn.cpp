@@ -70,6 +70,7 @@ Layout lay_out(const dnnl::engine& engine, dnnl::stream& stream, const Products&
   if (is_merged) columns = {products.key_columns + products.value_columns};
   Layout layout;
   for (const std::int64_t count : columns) {
+    if (count == 0) continue;
     layout.emplace_back(engine, stream, token_count, products.inner, count, is_packed);
   }
   return layout;

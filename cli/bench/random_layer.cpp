@@ -1,9 +1,7 @@
 #include "bench/random_layer.hpp"
 
-#include <cstring>
 #include <numeric>
 
-#include "counter.hpp"
 #include "primes.hpp"
 #include "synth/noise.hpp"
 
@@ -20,9 +18,6 @@ constexpr std::uint64_t kRowsBase = 20'000;
 constexpr std::int32_t kHeadsPerNgram = 8;
 constexpr std::int32_t kNgramSize = 3;
 constexpr std::uint64_t kRowsDivisor = 128;
-
-constexpr std::uint64_t kTextStream = 100;
-constexpr std::uint64_t kHighwayStream = 101;
 
 // Each of a token's columns has the next prime number of rows; the sum is padded.
 std::uint64_t table_rows() {
@@ -76,7 +71,7 @@ Model RandomLayer::describe() const {
   const ple_shard_desc shard = {nullptr, rows_.data(), 0, 0, table_rows()};
   ple_layer_desc layer = {};
   layer.struct_bytes = sizeof layer;
-  layer.layer_index = kLayer;
+  layer.layer_index = 1;
   layer.row_format = PLE_ROW_BF16;
   layer.shards = &shard;
   layer.shard_count = 1;
@@ -87,37 +82,6 @@ Model RandomLayer::describe() const {
   layer.norm_conv = norm_conv_.data();
   layer.conv = conv_.data();
   return Model::describe(released_width(&layer));
-}
-
-std::vector<std::int32_t> RandomLayer::tokens(std::int64_t begin, std::int32_t count) const {
-  std::vector<std::int32_t> text(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::uint64_t word = counter_word(kTextStream, static_cast<std::uint64_t>(begin) + i);
-    text[i] = static_cast<std::int32_t>(word % kVocabSize);
-  }
-  return text;
-}
-
-std::vector<std::byte> RandomLayer::highway(ple_element element, std::int64_t begin,
-                                            std::int32_t count) const {
-  const std::size_t element_bytes = element == PLE_F32 ? 4 : 2;
-  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * kChannels * element_bytes);
-  const auto first = static_cast<std::uint64_t>(begin) * kChannels;
-  for (std::size_t i = 0; i < bytes.size() / element_bytes; ++i) {
-    const float value = unit_noise(counter_word(kHighwayStream, first + i));
-    const std::uint16_t rounded = to_bf16(value);
-    std::memcpy(bytes.data() + i * element_bytes,
-                element == PLE_F32 ? static_cast<const void*>(&value) : &rounded, element_bytes);
-  }
-  return bytes;
-}
-
-Products RandomLayer::products() const { return {kEmbedDim, kChannels, kHidden}; }
-
-double RandomLayer::weight_bytes() const { return 2.0 * (kChannels + kHidden) * kEmbedDim; }
-
-double RandomLayer::flops(std::int32_t token_count) const {
-  return 2.0 * token_count * (kChannels + kHidden) * kEmbedDim;
 }
 
 }  // namespace pleiades::cli

@@ -54,6 +54,7 @@ TEST_F(Refusals, OfOptionValues) {
   expect_refused({"synth", directory_.path("c"), "--preset", "tiny", "--files", "20"},
                  {"--files 20", "8"});
   expect_refused({"bench", "layer", "--tokens", "0"}, {"--tokens", "0"});
+  expect_refused({"bench", "layer", "--model", kTiny}, {kTiny, "--layer", "0, 2"});
 }
 
 TEST_F(Refusals, OfALayerThatIsNotThere) {
