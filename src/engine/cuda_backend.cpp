@@ -52,6 +52,12 @@ class CudaBackend final : public Backend {
     if (std::holds_alternative<Qwen4ExpLayer>(layer.parts)) {
       return load_qwen4_exp_layer_cuda(model, layer, options, *device_);
     }
+    if (std::holds_alternative<EngramLayer>(layer.parts)) {
+      return load_engram_v41_layer_cuda(model, layer, options, *device_);
+    }
+    if (std::holds_alternative<EngramDemoLayer>(layer.parts)) {
+      return load_engram_demo_layer_cuda(model, layer, options, *device_);
+    }
     return error(StatusCode::unsupported, "this family has no operators on a GPU");
   }
 

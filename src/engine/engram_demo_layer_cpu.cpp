@@ -1,6 +1,7 @@
 #include "engine/layers_cpu.hpp"
 #include "engine/packed_weights_cpu.hpp"
 #include "engine/ple_layer_cpu.hpp"
+#include "engine/ple_ring_state.hpp"
 #include "engine/weights.hpp"
 
 namespace ple {
@@ -25,14 +26,7 @@ Result<std::unique_ptr<Layer>> load_engram_demo_layer_cpu(const ModelSpec& model
                                                           const LayerOptions& options,
                                                           ThreadPool& pool) {
   const auto& parts = std::get<EngramDemoLayer>(layer.parts);
-  const kernels::PleShape shape{.hidden = parts.hidden,
-                                .stream_count = parts.stream_count,
-                                .embed_dim = parts.embed_dim,
-                                .column_count = layer.hash->column_count(),
-                                .tap_count = parts.tap_count,
-                                .dilation = parts.dilation,
-                                .eps = parts.eps,
-                                .conv_eps = parts.conv_eps};
+  const kernels::PleShape shape = ple_shape_of(layer);
   PLE_TRY_ASSIGN(const auto norm_key, read_streams(model, parts.norm_key));
   PLE_TRY_ASSIGN(const auto norm_query, read_streams(model, parts.norm_query));
   PLE_TRY_ASSIGN(const auto norm_conv, read_streams(model, parts.norm_conv));

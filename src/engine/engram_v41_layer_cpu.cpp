@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/engram_v41_layer.hpp"
 #include "engine/layers_cpu.hpp"
 #include "engine/packed_weights_cpu.hpp"
 #include "engine/weights.hpp"
@@ -13,14 +14,6 @@ namespace {
 using kernels::EngramRounding;
 using kernels::EngramShape;
 
-// The official code multiplies FP8 by FP8 and gives bf16; without quantised activations, the
-// product is bf16 in the reference alone.
-EngramRounding rounding_of(const LayerOptions& options) {
-  const bool is_fp8 = options.projection != Projection::dequantized;
-  return {.quantizes_rows = is_fp8,
-          .rounds_product = is_fp8 || options.arithmetic == kernels::Arithmetic::reference};
-}
-
 class EngramV41LayerCpu : public StatelessLayerCpu {
  public:
   EngramV41LayerCpu(const EngramShape& shape, EngramRounding rounding,
@@ -31,12 +24,7 @@ class EngramV41LayerCpu : public StatelessLayerCpu {
         hash_(std::move(hash)),
         weights_(std::move(weights)),
         pool_(pool) {
-    const std::int64_t highway = std::int64_t{shape.stream_count} * shape.hidden;
-    traits_.input_elements = highway;
-    traits_.output_elements = highway;
-    traits_.stream_count = shape.stream_count;
-    traits_.dense_bytes =
-        static_cast<std::uint64_t>((highway + shape.hidden) * shape.embed_dim * 2 + highway * 4);
+    traits_ = engram_traits(shape, sizeof(std::uint16_t));
   }
 
   std::int64_t workspace_bytes(std::int64_t token_count) const override {
@@ -78,12 +66,8 @@ Result<std::unique_ptr<Layer>> load_engram_v41_layer_cpu(const ModelSpec& model,
                                                          const LayerOptions& options,
                                                          ThreadPool& pool) {
   const auto& parts = std::get<EngramLayer>(layer.parts);
-  const EngramShape shape{.hidden = parts.hidden,
-                          .stream_count = parts.stream_count,
-                          .embed_dim = parts.embed_dim,
-                          .column_count = layer.hash->column_count(),
-                          .eps = parts.eps};
-  const EngramRounding rounding = rounding_of(options);
+  const EngramShape shape = engram_shape_of(layer);
+  const EngramRounding rounding = engram_rounding_of(options);
   PLE_TRY_ASSIGN(const auto query_weight, read_bf16(model, parts.query_weight));
   PLE_TRY_ASSIGN(const auto key_weight, read_bf16(model, parts.key_weight));
   PLE_TRY_ASSIGN(kernels::EngramWeightsCpu weights,

@@ -15,5 +15,7 @@ using LoadLayerCuda = Result<std::unique_ptr<Layer>>(const ModelSpec& model, con
                                                      const LayerOptions& options,
                                                      AsyncCuda& device);
 LoadLayerCuda load_qwen4_exp_layer_cuda;
+LoadLayerCuda load_engram_v41_layer_cuda;
+LoadLayerCuda load_engram_demo_layer_cuda;
 
 }  // namespace ple

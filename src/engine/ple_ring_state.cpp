@@ -58,14 +58,21 @@ void PleRingState::restore(std::byte* ring, std::int32_t entry_begin,
 }
 
 kernels::PleShape ple_shape_of(const LayerSpec& layer) {
+  const auto shape_of = [&](const auto& parts, float conv_eps) -> kernels::PleShape {
+    return {.hidden = parts.hidden,
+            .stream_count = parts.stream_count,
+            .embed_dim = parts.embed_dim,
+            .column_count = layer.hash->column_count(),
+            .tap_count = parts.tap_count,
+            .dilation = parts.dilation,
+            .eps = parts.eps,
+            .conv_eps = conv_eps};
+  };
+  if (const auto* parts = std::get_if<EngramDemoLayer>(&layer.parts)) {
+    return shape_of(*parts, parts->conv_eps);
+  }
   const auto& parts = std::get<Qwen4ExpLayer>(layer.parts);
-  return {.hidden = parts.hidden,
-          .stream_count = parts.stream_count,
-          .embed_dim = parts.embed_dim,
-          .column_count = layer.hash->column_count(),
-          .tap_count = parts.tap_count,
-          .dilation = parts.dilation,
-          .eps = parts.eps};
+  return shape_of(parts, parts.eps);
 }
 
 }  // namespace ple

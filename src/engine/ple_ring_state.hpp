@@ -52,7 +52,7 @@ class PleRingState {
   std::int32_t ring_length_;
 };
 
-// The shape of a qwen4_exp memory layer.
+// The shape of a layer of qwen4_exp or of the Engram demo.
 kernels::PleShape ple_shape_of(const LayerSpec& layer);
 
 }  // namespace ple

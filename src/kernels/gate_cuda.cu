@@ -78,10 +78,11 @@ __global__ __launch_bounds__(kBlockThreads) void gate_reference_kernel(
   }
   const float key_scale = inverse_root_mean(warp_sum(key_sum), args.shape);
   const float query_scale = inverse_root_mean(warp_sum(highway_sum), args.shape);
+  const float offset = args.vectors.norm_offset;
   float dot = 0.0F;
   for (int d = lane; d < hidden; d += kWarpThreads) {
-    const float key_weight = 1.0F + bf16_value(args.vectors.norm_key[channel + d]);
-    const float query_weight = 1.0F + bf16_value(args.vectors.norm_query[channel + d]);
+    const float key_weight = offset + bf16_value(args.vectors.norm_key[channel + d]);
+    const float query_weight = offset + bf16_value(args.vectors.norm_query[channel + d]);
     const float k = round_bf16(bf16_value(key[d]) * key_scale * key_weight);
     const float r = round_bf16(element(highway[d]) * query_scale * query_weight);
     dot += round_bf16(k * r);

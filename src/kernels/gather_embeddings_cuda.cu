@@ -24,6 +24,35 @@ __device__ uint4 straddling_piece(const RowView& rows, const SlotId* slots, int 
           out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
 }
 
+// Of 32 elements that four lanes hold; the CPU's quantize_e4m3_blocks does the same.
+__device__ uint4 quantized_piece(uint4 elements) {
+  constexpr int kLanes = 4;
+  constexpr float kLeast = 1e-4F;
+  const std::uint32_t words[kLanes] = {elements.x, elements.y, elements.z, elements.w};
+  const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+  const unsigned block_lanes = 0xFU << (lane / kLanes * kLanes);
+  float most = kLeast;
+#pragma unroll
+  for (const std::uint32_t word : words) {
+    most = fmaxf(most, fmaxf(fabsf(low_bf16(word)), fabsf(high_bf16(word))));
+  }
+  most = fmaxf(most, __shfl_xor_sync(block_lanes, most, 1));
+  most = fmaxf(most, __shfl_xor_sync(block_lanes, most, 2));
+  // The power of two at or above the ratio.
+  const std::uint32_t power =
+      (__float_as_uint(__fmul_rn(most, 1.0F / 448.0F)) + 0x7FFFFF) & 0x7F800000;
+  const float scale = __uint_as_float(power);
+  const auto kept = [scale](float value) {
+    return e4m3_value(__nv_cvt_float_to_fp8(value / scale, __NV_SATFINITE, __NV_E4M3)) * scale;
+  };
+  std::uint32_t out[kLanes];
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) {
+    out[i] = pack_bf16(kept(low_bf16(words[i])), kept(high_bf16(words[i])));
+  }
+  return {out[0], out[1], out[2], out[3]};
+}
+
 __global__ __launch_bounds__(kBlockThreads) void copy_step_kernel(const uint4* from, uint4* to,
                                                                   std::int64_t count) {
   start_next_kernel();
@@ -37,7 +66,7 @@ __global__ __launch_bounds__(kBlockThreads) void gather_embeddings_kernel(
   start_next_kernel();
   wait_previous_kernel();
   const std::int64_t token = blockIdx.x;
-  const SlotId* slots = args.step.slots + token * args.column_count;
+  const SlotId* slots = args.slots + token * args.column_count;
   const int dim = args.rows.encoding.dim;
   const std::int64_t block = token / block_rows;
   const int row = static_cast<int>(token - block * block_rows);
@@ -47,7 +76,7 @@ __global__ __launch_bounds__(kBlockThreads) void gather_embeddings_kernel(
     // Read before the count is known, so that the two reads overlap.
     const int column = k < args.embed_dim ? k / dim : 0;
     const SlotId slot = slots[column];
-    if (token >= args.step.counts->token_count) return;
+    if (token >= args.counts->token_count) return;
     uint4 elements{};
     if (dim % kPiece != 0) {
       elements = straddling_piece(args.rows, slots, k, args.embed_dim);
@@ -55,6 +84,7 @@ __global__ __launch_bounds__(kBlockThreads) void gather_embeddings_kernel(
       const std::byte* from = slot_row(args.rows, slot);
       if (from != nullptr) elements = row_elements8(args.rows.encoding, from, k - column * dim);
     }
+    if (args.quantizes) elements = quantized_piece(elements);
     const int chunk = piece / kPiecesPerChunk;
     const std::int64_t tile_row = (block * chunk_count + chunk) * block_rows + row;
     const int place = (piece % kPiecesPerChunk) ^ (row % 8);

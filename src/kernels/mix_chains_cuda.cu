@@ -55,7 +55,8 @@ class Chain {
         load_conv<M::kTaps>(args.vectors.conv + lane_.weights_at() * M::kTaps);
 #pragma unroll
     for (int i = 0; i < kLaneChannels; ++i) {
-      scale_[i] = 1.0F + bf16_value(args.vectors.norm_conv[lane_.weights_at() + i]);
+      scale_[i] =
+          args.vectors.norm_offset + bf16_value(args.vectors.norm_conv[lane_.weights_at() + i]);
 #pragma unroll
       for (int tap = 0; tap < M::kTaps; ++tap) {
         weights_[tap][i] = MixLane<M>::weight(conv.at(tap, i), scale_[i]);

@@ -53,7 +53,7 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
   float out[kLaneChannels];
 #pragma unroll
   for (int i = 0; i < kLaneChannels; ++i) {
-    const float scale = 1.0F + norm[i];
+    const float scale = args.vectors.norm_offset + norm[i];
     float y = 0.0F;
 #pragma unroll
     for (int tap = 0; tap < M::kTaps; ++tap) {

@@ -54,6 +54,18 @@ __device__ inline void store_sums(const TokenSums& sums, std::int64_t at, const 
   *reinterpret_cast<float4*>(sums.data + at) = {value.dot, value.key, value.highway, 0.0F};
 }
 
+// Four neighbouring columns of the product, with their bias.
+__device__ inline float4 with_bias(const ProjectArgs& args, int stream, int column, float4 sums) {
+  if (args.bias == nullptr) return sums;
+  const float4 bias = load4(args.bias + std::int64_t{stream} * args.shape.hidden + column);
+  return {sums.x + bias.x, sums.y + bias.y, sums.z + bias.z, sums.w + bias.w};
+}
+// The same of keys of which sums are taken.
+__device__ inline float4 summed_keys(const ProjectArgs& args, int stream, int column, float4 sums) {
+  const float4 keys = with_bias(args, stream, column, sums);
+  return args.rounds_keys ? stored<std::uint16_t>(keys) : keys;
+}
+
 // A group of keys or values: its stream and this lane's first column in it.
 struct GroupPlace {
   int stream;
@@ -91,25 +103,32 @@ __device__ inline ColumnSums key_group(const ProjectArgs& args, const GroupPlace
   ColumnSums sums;
 #pragma unroll
   for (int i = 0; i < kGroupSlices; ++i) {
-    const bool is_inside = place.column + i * kSliceColumns < hidden;
-    const float4 k = accumulated(group + i * kSliceSums, half);
-    add(sums, quad_sums(is_inside ? gate_sums(k, r[i].value(), scale[i]) : ColumnSums{}));
+    const int column = place.column + i * kSliceColumns;
+    ColumnSums slice;
+    if (column < hidden) {
+      const float4 product = accumulated(group + i * kSliceSums, half);
+      slice = gate_sums(summed_keys(args, place.stream, column, product), r[i].value(), scale[i]);
+    }
+    add(sums, quad_sums(slice));
   }
   return sums;
 }
 
 // Stores a group of values, or in `reference` of keys, of one token; the sums of the values.
 template <class T>
-__device__ inline ColumnSums store_group(const GroupPlace& place, int hidden, const float* group,
-                                         int half, T* row, bool is_token) {
+__device__ inline ColumnSums store_group(const ProjectArgs& args, const GroupPlace& place,
+                                         const float* group, int half, T* row, bool is_token) {
   ColumnSums sums;
 #pragma unroll
   for (int i = 0; i < kGroupSlices; ++i) {
     const int column = place.column + i * kSliceColumns;
-    const bool is_inside = column < hidden;
-    const float4 v = stored<T>(accumulated(group + i * kSliceSums, half));
-    if (is_token && is_inside) store4(row + column, v);
-    add(sums, quad_sums(is_inside ? value_sums(v) : ColumnSums{}));
+    float4 v{};
+    if (column < args.shape.hidden) {
+      const float4 product = accumulated(group + i * kSliceSums, half);
+      v = stored<T>(with_bias(args, place.stream, column, product));
+      if (is_token) store4(row + column, v);
+    }
+    add(sums, quad_sums(value_sums(v)));
   }
   return sums;
 }
@@ -129,13 +148,13 @@ __device__ inline void finish_group(const ProjectArgs& args, const PleTiles& til
     ColumnSums sums;
     if (is_value && args.arithmetic == Arithmetic::float32) {
       float* row = static_cast<float*>(args.values) + token * hidden;
-      sums = store_group(place, hidden, group, half, row, is_token);
+      sums = store_group(args, place, group, half, row, is_token);
     } else if (is_value) {
       auto* row = static_cast<std::uint16_t*>(args.values) + token * hidden;
-      sums = store_group(place, hidden, group, half, row, is_token);
+      sums = store_group(args, place, group, half, row, is_token);
     } else if (args.arithmetic == Arithmetic::reference) {
       auto* row = args.keys + (token * args.shape.stream_count + place.stream) * hidden;
-      store_group(place, hidden, group, half, row, is_token);
+      store_group(args, place, group, half, row, is_token);
     } else if (args.highway_type == HighwayType::f32) {
       sums = key_group<float>(args, place, group, half, token);
     } else {

@@ -15,13 +15,20 @@ struct Gate {
 __device__ inline float inverse_root_mean(float sum_of_squares, const PleShape& shape) {
   return __frsqrt_rn(sum_of_squares / static_cast<float>(shape.hidden) + shape.eps);
 }
+// q of gamma * v, of which the sum of squares is given.
+__device__ inline float q_of(float sum_of_squares, const PleShape& shape) {
+  return __frsqrt_rn(sum_of_squares / static_cast<float>(shape.hidden) + shape.eps_of_conv());
+}
 
-// sigmoid(sign(s) * sqrt(max(|s|, 1e-6))), sign(0) = 0; NaN stays NaN.
-__device__ inline float gate_of_similarity(float s) {
+// sigmoid(copysign(sqrt(max(|s|, 1e-6)), s)); NaN stays NaN.
+__device__ inline float signed_gate_of_similarity(float s) {
   constexpr float kLeast = 1e-6F;
   const float magnitude = fabsf(s) < kLeast ? kLeast : fabsf(s);
-  const float root = s == 0.0F ? 0.0F : copysignf(sqrtf(magnitude), s);
-  return 1.0F / (1.0F + expf(-root));
+  return 1.0F / (1.0F + expf(-copysignf(sqrtf(magnitude), s)));
+}
+// The same with a sign of zero for a zero.
+__device__ inline float gate_of_similarity(float s) {
+  return s == 0.0F ? 0.5F : signed_gate_of_similarity(s);
 }
 
 // The sums of one group of a token.
@@ -40,7 +47,8 @@ __device__ inline float4 group_sums(const TokenSums& sums, std::int64_t group) {
 }
 
 // The sums of a token over kStreams streams from first on, by one warp; every lane has them.
-template <int kStreams>
+// Without values only the score is asked for.
+template <int kStreams, bool kHasValues = true>
 struct GateSums {
   float dot[kStreams] = {};
   float key[kStreams] = {};
@@ -61,7 +69,7 @@ struct GateSums {
         key[i] += sum.y;
         highway[i] += sum.z;
       }
-      value += group_sums(sums, begin + values + group).x;
+      if constexpr (kHasValues) value += group_sums(sums, begin + values + group).x;
     }
 #pragma unroll
     for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
@@ -75,8 +83,8 @@ struct GateSums {
     }
   }
 
-  // Of stream first + index.
-  __device__ Gate gate(const PleShape& shape, int index) const {
+  // Of stream first + index: the normalised product of key and query.
+  __device__ float score(const PleShape& shape, int index) const {
     float stream_dot = dot[0];
     float stream_key = key[0];
     float stream_highway = highway[0];
@@ -89,9 +97,12 @@ struct GateSums {
     const float scale = inverse_root_mean(stream_key, shape) *
                         inverse_root_mean(stream_highway, shape) *
                         __frsqrt_rn(static_cast<float>(shape.hidden));
+    return stream_dot * scale;
+  }
+  __device__ Gate gate(const PleShape& shape, int index) const {
     Gate gate;
-    gate.gamma = gate_of_similarity(stream_dot * scale);
-    gate.q = inverse_root_mean(gate.gamma * gate.gamma * value, shape);
+    gate.gamma = gate_of_similarity(score(shape, index));
+    gate.q = q_of(gate.gamma * gate.gamma * value, shape);
     return gate;
   }
 };
@@ -104,7 +115,7 @@ __device__ inline float q_from_values(const PleShape& shape, const std::uint16_t
     const float gated = round_bf16(gamma * bf16_value(token_values[d]));
     sum = __fmaf_rn(gated, gated, sum);
   }
-  return inverse_root_mean(warp_sum(sum), shape);
+  return q_of(warp_sum(sum), shape);
 }
 
 }  // namespace ple::kernels

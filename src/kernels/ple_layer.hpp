@@ -9,7 +9,7 @@
 
 // The operators of the PLE layer (family qwen4_exp; specification A.5), shared by the CPU and CUDA
 // files. They take plain structs of pointers and sizes and never allocate. The Engram demo's layer
-// (B.1) is the same with biases, norm weights w instead of 1 + w, and two eps; so far on the CPU.
+// (B.1) is the same with biases, norm weights w instead of 1 + w, and two eps.
 //
 // The layer, per token with value row v [hidden] and stream c:
 //   gamma[c] = gate, from the three sums  sum k*(1+w_key)*(1+w_query)*R,  sum k^2,  sum R^2
@@ -40,7 +40,7 @@ struct PleShape {
   float eps = 0.0F;
   float conv_eps = 0.0F;  // of the norm before the convolution; 0: the same
 
-  float eps_of_conv() const { return conv_eps > 0.0F ? conv_eps : eps; }
+  constexpr float eps_of_conv() const { return conv_eps > 0.0F ? conv_eps : eps; }
   std::int32_t window() const { return (tap_count - 1) * dilation; }
 };
 

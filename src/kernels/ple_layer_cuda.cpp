@@ -49,7 +49,8 @@ Status gather(const PleShape& shape, const RowView& rows, const PleStepView& ste
               const Scratch& scratch, std::int32_t token_capacity, bool is_overlapped,
               cudaStream_t stream) {
   return gather_embeddings_cuda({.rows = rows,
-                                 .step = step,
+                                 .counts = step.counts,
+                                 .slots = step.slots,
                                  .embeddings = scratch.embeddings,
                                  .embed_dim = shape.embed_dim,
                                  .column_count = shape.column_count,
@@ -68,6 +69,7 @@ ProjectArgs project_args(const PleShape& shape, Arithmetic arithmetic,
   args.embeddings = scratch.embeddings;
   args.projection = weights.projection;
   args.gate_scale = weights.gate_scale;
+  args.bias = weights.vectors.key_bias;
   args.values = scratch.values;
   args.keys = scratch.keys;
   args.sums = scratch.sums;

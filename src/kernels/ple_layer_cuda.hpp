@@ -50,10 +50,13 @@ struct PleStepBlock {
 struct PleWeightsCuda {
   const std::uint16_t* projection = nullptr;  // tiles, see ple_tiles.hpp
   const float* gate_scale = nullptr;          // [stream_count, hidden]: (1+w_key)*(1+w_query)
-  PleVectors vectors;
+  PleVectors vectors;                         // the value's bias stands right behind the keys'
 
   static std::size_t bytes(const PleShape& shape);
-  static PleWeightsCuda view(const std::byte* memory, const PleShape& shape);
+  // stored: the vectors that were packed, of which only norm_offset and whether there is a bias
+  // matter.
+  static PleWeightsCuda view(const std::byte* memory, const PleShape& shape,
+                             const PleVectors& stored = {});
 };
 
 struct PackPleWeightsArgs {

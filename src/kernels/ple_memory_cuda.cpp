@@ -20,7 +20,7 @@ PleStepView carve_step(Carver& carver, const PleShape& shape, std::int32_t token
   return view;
 }
 
-PleWeightsCuda carve_weights(Carver& carver, const PleShape& shape) {
+PleWeightsCuda carve_weights(Carver& carver, const PleShape& shape, const PleVectors& stored) {
   const auto channels =
       static_cast<std::size_t>(shape.stream_count) * static_cast<std::size_t>(shape.hidden);
   PleWeightsCuda weights;
@@ -31,6 +31,13 @@ PleWeightsCuda carve_weights(Carver& carver, const PleShape& shape) {
   weights.vectors.norm_conv = carver.take<std::uint16_t>(channels);
   weights.vectors.conv =
       carver.take<std::uint16_t>(channels * static_cast<std::size_t>(shape.tap_count));
+  const std::uint16_t* bias =
+      carver.take<std::uint16_t>(channels + static_cast<std::size_t>(shape.hidden));
+  if (stored.key_bias != nullptr) {
+    weights.vectors.key_bias = bias;
+    weights.vectors.value_bias = bias + channels;
+  }
+  weights.vectors.norm_offset = stored.norm_offset;
   return weights;
 }
 
@@ -51,13 +58,14 @@ PleStepView PleStepBlock::view(std::byte* block, const PleShape& shape, std::int
 
 std::size_t PleWeightsCuda::bytes(const PleShape& shape) {
   Carver carver(nullptr);
-  carve_weights(carver, shape);
+  carve_weights(carver, shape, {});
   return carver.used();
 }
 
-PleWeightsCuda PleWeightsCuda::view(const std::byte* memory, const PleShape& shape) {
+PleWeightsCuda PleWeightsCuda::view(const std::byte* memory, const PleShape& shape,
+                                    const PleVectors& stored) {
   Carver carver(const_cast<std::byte*>(memory));
-  return carve_weights(carver, shape);
+  return carve_weights(carver, shape, stored);
 }
 
 Status check_ple_shape_cuda(const PleShape& shape) {

@@ -16,11 +16,13 @@ Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes, c
 
 struct GatherEmbeddingsArgs {
   RowView rows;
-  PleStepView step;
+  const PleStepCounts* counts = nullptr;
+  const SlotId* slots = nullptr;        // [token_capacity, column_count]
   std::uint16_t* embeddings = nullptr;  // tiles, zero from embed_dim on
   std::int32_t embed_dim = 0;
   std::int32_t column_count = 0;
   std::int32_t token_capacity = 0;
+  bool quantizes = false;  // each 32 elements to what FP8 keeps of them (EngramRounding)
 };
 
 Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, bool is_overlapped,
@@ -51,14 +53,17 @@ struct ProjectArgs {
   const PleStepCounts* counts = nullptr;
   const std::uint16_t* embeddings = nullptr;
   const std::uint16_t* projection = nullptr;
+  const std::byte* codes = nullptr;  // instead of projection, for project_e4m3_wgmma_cuda
   const float* gate_scale = nullptr;
-  const void* highway = nullptr;  // null: no sums of keys, as in reference
-  void* values = nullptr;         // [token_capacity, hidden], f32 in float32, else bf16
-  std::uint16_t* keys = nullptr;  // [token_capacity, stream_count, hidden] bf16, in reference
-  TokenSums sums;                 // not in reference
+  const std::uint16_t* bias = nullptr;  // [(stream_count + 1) * hidden] bf16, or null
+  const void* highway = nullptr;        // null: no sums of keys, as in reference
+  void* values = nullptr;               // [token_capacity, hidden], f32 in float32, else bf16
+  std::uint16_t* keys = nullptr;        // [token_capacity, stream_count, hidden] bf16, in reference
+  TokenSums sums;                       // not in reference
   std::int32_t token_capacity = 0;
   std::int32_t group_begin = 0;  // the groups to compute
   std::int32_t group_end = 0;
+  bool rounds_keys = false;  // to bf16 before their sums are taken
   std::int32_t multiprocessor_count = 0;
 };
 
@@ -66,6 +71,9 @@ struct ProjectArgs {
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 Status project_mma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
+
+// Leaves the sums of slices for any number of tokens, and none of the values.
+Status project_e4m3_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 
 struct GateArgs {
   PleShape shape;

@@ -1,5 +1,5 @@
 #include "device/cuda_check.hpp"
-#include "kernels/project_wgmma.cuh"
+#include "kernels/project_slices.cuh"
 
 // The product for few tokens on Hopper: bound by the weights, which are split evenly over the
 // multiprocessors, six or seven slices of 16 columns for each, and streamed once.
@@ -15,57 +15,9 @@ constexpr int kRowBytes = kWarpgroupRows * kTileRowBytes;
 constexpr int kStageBytes = kRowBytes + kMaxSlices * kSliceTileBytes;
 constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
 constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
+using Copies = SliceCopies<kMaxSlices, kSliceTileBytes>;
 static_assert(kMaxSlicedTokens == kWarpgroupRows);
 static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
-
-struct Slices {
-  int begin;
-  int count;
-};
-
-// The slices of a tile, of which there are tile_count.
-__device__ Slices slices_of(const ProjectArgs& args, int tile, int tile_count) {
-  const int total = (args.group_end - args.group_begin) * kGroupSlices;
-  const int each = total / tile_count;
-  const int more = total % tile_count;  // tiles with one slice more
-  return {args.group_begin * kGroupSlices + tile * each + min(tile, more),
-          each + (tile < more ? 1 : 0)};
-}
-
-// Where a lane's four columns of a slice stand; slices follow each other through the streams, the
-// values last.
-class SlicePlace {
- public:
-  __device__ SlicePlace(const PleShape& shape, const PleTiles& tiles, int slice)
-      : hidden_(shape.hidden),
-        stream_count_(shape.stream_count),
-        stream_slices_(tiles.groups_per_stream * kGroupSlices),
-        stream_(slice / stream_slices_),
-        in_stream_(slice - stream_ * stream_slices_) {}
-
-  __device__ void advance() {
-    if (++in_stream_ < stream_slices_) return;
-    in_stream_ = 0;
-    ++stream_;
-  }
-  __device__ bool is_value() const { return stream_ >= stream_count_; }
-  // Of the layer, not the padding of a stream's last group.
-  __device__ bool is_inside() const { return column() < hidden_; }
-  __device__ int column() const {
-    return in_stream_ * kSliceColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
-  }
-  // In [stream_count, hidden]; a channel that exists, whatever the slice is.
-  __device__ std::int64_t channel() const {
-    return is_value() || !is_inside() ? 0 : std::int64_t{stream_} * hidden_ + column();
-  }
-
- private:
-  int hidden_;
-  int stream_count_;
-  int stream_slices_;
-  int stream_;
-  int in_stream_;
-};
 
 // What the sums of all slices of both rows of a lane are taken with. It is read at once, so that
 // its latency is paid once, and before it is needed.
@@ -95,79 +47,16 @@ struct GateInputs {
   }
 };
 
-// Takes in one slice of one token.
-__device__ ColumnSums finish_slice(const ProjectArgs& args, const SlicePlace& place,
-                                   float4 accumulators, float4 highway, float4 scale,
-                                   std::int64_t token, bool is_token) {
-  if (!place.is_inside()) return {};
-  if (place.is_value() && args.arithmetic == Arithmetic::float32) {
-    float* row = static_cast<float*>(args.values) + token * args.shape.hidden;
-    if (is_token) store4(row + place.column(), accumulators);
-    return value_sums(accumulators);
-  }
-  const float4 rounded = stored<std::uint16_t>(accumulators);
-  if (place.is_value()) {
-    auto* row = static_cast<std::uint16_t*>(args.values) + token * args.shape.hidden;
-    if (is_token) store4(row + place.column(), rounded);
-    return value_sums(rounded);
-  }
-  if (args.arithmetic == Arithmetic::reference) {
-    std::uint16_t* row = args.keys + token * args.shape.stream_count * args.shape.hidden;
-    if (is_token) store4(row + place.channel(), rounded);
-    return {};
-  }
-  return gate_sums(accumulators, highway, scale);
-}
-
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// The weights of a tile: in each group that it touches, slices that follow each other. They never
-// change, so they may be read before the step is known.
-class SliceCopies {
- public:
-  __device__ SliceCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
-      : bytes_(static_cast<std::uint32_t>(slices.count) * kSliceTileBytes) {
-    int slice = slices.begin;
-    const int end = slices.begin + slices.count;
-#pragma unroll
-    for (Run& run : runs_) {
-      const int group = slice / kGroupSlices;
-      const int in_group = slice - group * kGroupSlices;
-      const int count = min(kGroupSlices - in_group, end - slice);
-      run.from = reinterpret_cast<const std::byte*>(args.projection) +
-                 std::int64_t{group} * tiles.chunk_count * kGroupTileBytes +
-                 in_group * kSliceTileBytes;
-      run.bytes = static_cast<std::uint32_t>(count) * kSliceTileBytes;
-      slice += count;
-    }
-  }
-
-  __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
-    barrier_expect(barrier, bytes_);
-#pragma unroll
-    for (const Run& run : runs_) {
-      if (run.bytes == 0) break;
-      bulk_copy(to, run.from + std::int64_t{chunk} * kGroupTileBytes, run.bytes, barrier);
-      to += run.bytes;
-    }
-  }
-
- private:
-  struct Run {
-    const std::byte* from;
-    std::uint32_t bytes;
-  };
-  Run runs_[(kMaxSlices - 2) / kGroupSlices + 2];
-  std::uint32_t bytes_;
-};
 
 __device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
                         StageBarriers<kStages>& barriers, std::byte* stages, int tile_count) {
   const int first = static_cast<int>(blockIdx.x);
   int early = 0;  // chunks whose weights are already on their way
   {
-    const SliceCopies copies(args, tiles, slices_of(args, first, tile_count));
+    const Copies copies(args.projection, tiles, slices_of(args, first, tile_count));
     for (; early < min(kStages, tiles.chunk_count); ++early) {
+      barrier_expect(&barriers.full[early], copies.bytes());
       copies.start(stages + early * kStageBytes + kRowBytes, early, &barriers.full[early]);
     }
   }
@@ -178,12 +67,13 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
   const EmbeddingRows rows(args, tiles, 0);
   StageCursor<kStages> at;
   for (int tile = first; tile < tile_count; tile += static_cast<int>(gridDim.x)) {
-    const SliceCopies copies(args, tiles, slices_of(args, tile, tile_count));
+    const Copies copies(args.projection, tiles, slices_of(args, tile, tile_count));
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       std::byte* stage = stages + at.stage * kStageBytes;
       std::uint64_t* full = &barriers.full[at.stage];
       if (early == 0) {
         barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+        barrier_expect(full, copies.bytes());
         copies.start(stage + kRowBytes, chunk, full);
       } else {
         --early;

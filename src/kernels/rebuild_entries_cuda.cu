@@ -38,7 +38,7 @@ __global__ __launch_bounds__(kMaxBlockThreads) void rebuild_entries_kernel(
          group += kWarpThreads) {
       value += group_sums(args.sums, first + group).x;
     }
-    q = inverse_root_mean(gamma * gamma * warp_sum(value), args.shape);
+    q = q_of(gamma * gamma * warp_sum(value), args.shape);
   }
   if (threadIdx.x % kWarpThreads != 0) return;
   const std::int64_t value_bytes =

@@ -9,6 +9,7 @@
 
 #include "support/family_layer.hpp"
 #include "support/random.hpp"
+#include "support/test_device.hpp"
 
 namespace ple::test {
 namespace {
@@ -21,6 +22,8 @@ using Values = std::vector<float>;
 
 class FamilyInvariants : public testing::TestWithParam<FamilyCase> {
  protected:
+  void SetUp() override { skip_without_device(); }
+
   Tokens random_tokens(std::size_t count) {
     Tokens tokens(count);
     const std::int64_t last = layer_.model().info().vocab_size - 1;
@@ -58,7 +61,8 @@ class FamilyInvariants : public testing::TestWithParam<FamilyCase> {
   // What the outputs must be: one step over all tokens, every row in memory.
   Values expected(const Tokens& tokens, const Values& input,
                   ple_output_mode mode = PLE_OUTPUT_DELTA) const {
-    auto engine = pleiades::Engine::open(layer_.model(), {.arena = PLE_ARENA_RESIDENT});
+    auto engine =
+        open_engine(layer_.model(), {.device = test_device(), .arena = PLE_ARENA_RESIDENT});
     pleiades::Sequence sequence(engine);
     pleiades::Step step(engine);
     return advance(step, sequence, tokens, input, tokens.size(), mode);
@@ -86,10 +90,10 @@ class FamilyInvariants : public testing::TestWithParam<FamilyCase> {
 TEST_P(FamilyInvariants, E1RandomSplitsThreadsAndCachesGiveTheSameBits) {
   const Values whole = expected(tokens_, input_);
   for (int round = 0; round < 20; ++round) {
-    auto engine = pleiades::Engine::open(
-        layer_.model(), {.arena = random_.chance(0.5) ? PLE_ARENA_CACHED : PLE_ARENA_AUTO,
-                         .cache_bytes = static_cast<std::uint64_t>(random_.between(0, 20000)),
-                         .thread_count = static_cast<std::int32_t>(random_.between(1, 4))});
+    auto engine = open_engine(layer_.model(),
+                              {.arena = random_.chance(0.5) ? PLE_ARENA_CACHED : PLE_ARENA_AUTO,
+                               .cache_bytes = static_cast<std::uint64_t>(random_.between(0, 20000)),
+                               .thread_count = static_cast<std::int32_t>(random_.between(1, 4))});
     pleiades::Sequence sequence(engine);
     pleiades::Step step(engine);
     for (std::size_t at = 0; at < kTokens;) {
@@ -105,7 +109,7 @@ TEST_P(FamilyInvariants, E7SnapshotRestoreContinuesAsIfNeverStopped) {
   const Values whole = expected(tokens_, input_);
   for (const ple_snapshot_kind kind : {PLE_SNAPSHOT_COMPACT, PLE_SNAPSHOT_FULL}) {
     for (const std::size_t stop : {0, 1, 2, 3, 5, 9, 13, 33, 47}) {
-      auto engine = pleiades::Engine::open(layer_.model(), {.cache_bytes = 0});
+      auto engine = open_engine(layer_.model(), {.cache_bytes = 0});
       pleiades::Sequence sequence(engine);
       pleiades::Step step(engine);
       expect_same(advance(step, sequence, tokens_, input_, stop), whole, 0);
@@ -129,7 +133,7 @@ TEST_P(FamilyInvariants, E7SnapshotRestoreContinuesAsIfNeverStopped) {
 
 TEST_P(FamilyInvariants, E8DraftsAcceptedInPartEqualRunningTheAcceptedAlone) {
   const Values whole = expected(tokens_, input_);
-  auto engine = pleiades::Engine::open(layer_.model(), {.draft_max = 5});
+  auto engine = open_engine(layer_.model(), {.draft_max = 5});
   for (int round = 0; round < 10; ++round) {
     pleiades::Sequence sequence(engine);
     pleiades::Step step(engine);
@@ -152,7 +156,7 @@ TEST_P(FamilyInvariants, E8DraftsAcceptedInPartEqualRunningTheAcceptedAlone) {
 
 TEST_P(FamilyInvariants, RewoundAndRecycledSequencesContinueWithTheSameBits) {
   const Values whole = expected(tokens_, input_);
-  auto engine = pleiades::Engine::open(layer_.model(), {.draft_max = 4});
+  auto engine = open_engine(layer_.model(), {.draft_max = 4});
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   std::int64_t furthest = 0;
@@ -175,8 +179,7 @@ TEST_P(FamilyInvariants, RewoundAndRecycledSequencesContinueWithTheSameBits) {
 
 TEST_P(FamilyInvariants, E9CompanyInABatchChangesNothing) {
   constexpr std::size_t kSequences = 4;
-  auto engine =
-      pleiades::Engine::open(layer_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 5000});
+  auto engine = open_engine(layer_.model(), {.arena = PLE_ARENA_CACHED, .cache_bytes = 5000});
   std::vector<Tokens> tokens;
   std::vector<Values> inputs, wholes;
   std::vector<pleiades::Sequence> sequences;
@@ -216,7 +219,7 @@ TEST_P(FamilyInvariants, E9CompanyInABatchChangesNothing) {
 }
 
 TEST_P(FamilyInvariants, E11AnEmptyBatchLeavesEverythingAsItIs) {
-  auto engine = pleiades::Engine::open(layer_.model());
+  auto engine = open_engine(layer_.model());
   pleiades::Sequence sequence(engine);
   pleiades::Step step(engine);
   advance(step, sequence, tokens_, input_, 12);
@@ -227,7 +230,7 @@ TEST_P(FamilyInvariants, E11AnEmptyBatchLeavesEverythingAsItIs) {
 }
 
 TEST_P(FamilyInvariants, OnlyTheDemoCarriesFloats) {
-  const auto engine = pleiades::Engine::open(layer_.model());
+  const auto engine = open_engine(layer_.model());
   EXPECT_EQ(engine.info().sequence_bytes > 0, layer_.family() == PLE_FAMILY_ENGRAM_DEMO);
   EXPECT_EQ(layer_.info().window > 0, layer_.family() == PLE_FAMILY_ENGRAM_DEMO);
 }
@@ -239,7 +242,7 @@ TEST_P(FamilyInvariants, TheStreamUpdatedIsTheStreamAndTheDelta) {
   for (std::size_t i = 0; i < delta.size(); ++i) ASSERT_EQ(updated[i], input_[i] + delta[i]);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FamilyInvariants, testing::ValuesIn(kFamilyCases));
+INSTANTIATE_TEST_SUITE_P(All, FamilyInvariants, testing::ValuesIn(family_cases(test_device())));
 
 class EngramInvariants : public FamilyInvariants {};
 
@@ -290,7 +293,8 @@ TEST_P(EngramInvariants, E4DeadPositionsKeepTheirStreamBitForBit) {
   EXPECT_EQ(std::count(delta.begin(), delta.end(), 0.0F), std::ssize(delta));
 }
 
-INSTANTIATE_TEST_SUITE_P(V41, EngramInvariants, testing::ValuesIn(kFamilyCases, kFamilyCases + 5));
+INSTANTIATE_TEST_SUITE_P(V41, EngramInvariants,
+                         testing::ValuesIn(family_cases(test_device(), "engram_v41")));
 
 class LongcatInvariants : public FamilyInvariants {};
 
@@ -307,8 +311,9 @@ TEST_P(LongcatInvariants, E3TheSuffixAfterEosIsAFreshSequence) {
   EXPECT_TRUE(is_same_at(expected(changed, {}), whole, 20));
 }
 
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LongcatInvariants);  // no operators on a GPU
 INSTANTIATE_TEST_SUITE_P(All, LongcatInvariants,
-                         testing::ValuesIn(kFamilyCases + 9, kFamilyCases + 12));
+                         testing::ValuesIn(family_cases(test_device(), "longcat")));
 
 class GemmaInvariants : public FamilyInvariants {};
 
@@ -320,8 +325,9 @@ TEST_P(GemmaInvariants, OutputsDependOnNoOtherPosition) {
   }
 }
 
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GemmaInvariants);  // no operators on a GPU
 INSTANTIATE_TEST_SUITE_P(All, GemmaInvariants,
-                         testing::ValuesIn(kFamilyCases + 12, kFamilyCases + 14));
+                         testing::ValuesIn(family_cases(test_device(), "gemma")));
 
 }  // namespace
 }  // namespace ple::test

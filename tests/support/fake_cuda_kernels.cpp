@@ -6,8 +6,11 @@
 #include <memory>
 
 #include "base/aligned_buffer.hpp"
+#include "base/number_formats.hpp"
 #include "base/thread_pool.hpp"
 #include "device/cuda_check.hpp"
+#include "kernels/engram_layer_cpu.hpp"
+#include "kernels/engram_layer_cuda.hpp"
 #include "kernels/ple_layer_cpu.hpp"
 #include "kernels/ple_layer_cuda.hpp"
 #include "kernels/stream_flag_cuda.hpp"
@@ -20,8 +23,9 @@ namespace {
 using ple::test::FakeDevice;
 
 // Weights by the address that they were packed to; touched in a stream's turn alone, as the pool.
-std::map<const void*, PleWeightsCpu>& packed_weights() {
-  static auto& weights = *new std::map<const void*, PleWeightsCpu>;  // outlives every thread
+template <class Weights>
+std::map<const void*, Weights>& packed_weights() {
+  static auto& weights = *new std::map<const void*, Weights>;  // outlives every thread
   return weights;
 }
 
@@ -66,7 +70,7 @@ void run_layer(const PleLayerCudaArgs& cuda) {
           ple_layer_scratch_bytes_cpu(args.shape, args.arithmetic, args.token_count))
           .value();
   args.scratch = scratch.data();
-  require(ple_layer_cpu(args, packed_weights().at(cuda.weights.projection), pool()));
+  require(ple_layer_cpu(args, packed_weights<PleWeightsCpu>().at(cuda.weights.projection), pool()));
 }
 
 void rebuild_ring(const PleRebuildCudaArgs& cuda) {
@@ -86,7 +90,56 @@ void rebuild_ring(const PleRebuildCudaArgs& cuda) {
           ple_rebuild_scratch_bytes_cpu(args.shape, args.arithmetic, args.entry_count))
           .value();
   args.scratch = scratch.data();
-  require(ple_rebuild_ring_cpu(args, packed_weights().at(cuda.weights.projection), pool()));
+  require(ple_rebuild_ring_cpu(args, packed_weights<PleWeightsCpu>().at(cuda.weights.projection),
+                               pool()));
+}
+
+EngramWeightsCpu unpacked(const PackEngramWeightsArgs& args) {
+  constexpr std::int64_t kBlock = 32;
+  const EngramShape& shape = args.shape;
+  const auto channels =
+      static_cast<std::size_t>(shape.stream_count) * static_cast<std::size_t>(shape.hidden);
+  // Sums by blocks, as FP8 products have them; they are right for other roundings, too.
+  Result<EngramWeightsCpu> weights = EngramWeightsCpu::create(
+      shape, {.rounds_product = true}, {args.query_weight, channels}, {args.key_weight, channels});
+  require(weights.status());
+  const std::int64_t width = shape.embed_dim;
+  std::vector<std::uint16_t> row(static_cast<std::size_t>(width));
+  for (std::int64_t r = 0; r < weights.value().key_value().row_count(); ++r) {
+    for (std::int64_t k = 0; k < width; ++k) {
+      const float scale = e8m0_to_f32(args.scales[r / kBlock * (width / kBlock) + k / kBlock]);
+      row[static_cast<std::size_t>(k)] =
+          f32_to_bf16(e4m3_to_f32(args.codes[r * width + k]) * scale);
+    }
+    require(weights.value().key_value().pack_rows(r, 1, row.data()));
+  }
+  return std::move(weights).value();
+}
+
+void run_engram(const EngramLayerCudaArgs& cuda) {
+  if (cuda.pinned_step != nullptr) {
+    std::memcpy(cuda.step, cuda.pinned_step,
+                EngramStepBlock::bytes(cuda.shape, cuda.token_capacity));
+  }
+  const EngramStepView step = EngramStepBlock::view(cuda.step, cuda.shape, cuda.token_capacity);
+  if (step.counts->token_count > cuda.token_capacity) std::abort();
+  if (step.counts->token_count == 0) return;
+  EngramLayerArgs args;
+  args.shape = cuda.shape;
+  args.rounding = cuda.rounding;
+  args.highway_type = cuda.highway_type;
+  args.output_mode = cuda.output_mode;
+  args.rows = cuda.rows;
+  args.slots = step.slots;
+  args.dead = step.dead;
+  args.highway = cuda.highway;
+  args.output = cuda.output;
+  args.token_count = step.counts->token_count;
+  AlignedBuffer scratch =
+      AlignedBuffer::allocate(engram_layer_scratch_bytes_cpu(args.shape, args.token_count)).value();
+  args.scratch = scratch.data();
+  require(engram_layer_cpu(args, packed_weights<EngramWeightsCpu>().at(cuda.weights.gate_scale),
+                           pool()));
 }
 
 void place_rows(const PlaceRowsArgs& args) {
@@ -110,7 +163,7 @@ Status pack_ple_weights_cuda(const PackPleWeightsArgs& args, cudaStream_t stream
     require(
         weights.value().key().pack_rows(0, args.shape.stream_count * args.shape.hidden, args.key));
     require(weights.value().value().pack_rows(0, args.shape.hidden, args.value));
-    packed_weights().insert_or_assign(args.memory, std::move(weights).value());
+    packed_weights<PleWeightsCpu>().insert_or_assign(args.memory, std::move(weights).value());
     return true;
   });
 }
@@ -123,6 +176,20 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
 
 Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream) {
   return launch(stream, [args] { return rebuild_ring(args), true; });
+}
+
+Status pack_engram_weights_cuda(const PackEngramWeightsArgs& args, cudaStream_t stream) {
+  return launch(stream, [args] {
+    const auto view = EngramWeightsCuda::view(args.memory, args.shape, args.form);
+    packed_weights<EngramWeightsCpu>().insert_or_assign(view.gate_scale, unpacked(args));
+    return true;
+  });
+}
+
+std::size_t engram_layer_scratch_bytes_cuda(const EngramShape&, std::int32_t) { return 64; }
+
+Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream) {
+  return launch(stream, [args] { return run_engram(args), true; });
 }
 
 Status place_rows_cuda(const PlaceRowsArgs& args, cudaStream_t stream) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/golden_tensor.hpp"
@@ -38,6 +39,17 @@ inline constexpr FamilyCase kFamilyCases[] = {{"engram_v41/tiny_hc4", 1},
                                               {"longcat/tiny_next", 0},
                                               {"gemma/tiny_gemma3n", 0},
                                               {"gemma/tiny_gemma4", 0}};
+
+// The cases of the families that begin so and have operators on the device.
+inline std::vector<FamilyCase> family_cases(std::string_view device, std::string_view prefix = "") {
+  std::vector<FamilyCase> cases;
+  for (const FamilyCase& c : kFamilyCases) {
+    const std::string_view model = c.model;
+    const bool has_operators = device == "cpu" || model.starts_with("engram");
+    if (has_operators && model.starts_with(prefix)) cases.push_back(c);
+  }
+  return cases;
+}
 
 // The model of a case, with the token map of its golden file.
 class FamilyLayer {

@@ -13,6 +13,13 @@
 
 namespace ple::test {
 
+// Whether the device adds its sums as the CPU does.
+#if defined(PLE_TEST_CUDA) && !defined(PLE_FAKE_CUDA)
+inline constexpr bool kHasCpuSums = false;
+#else
+inline constexpr bool kHasCpuSums = true;
+#endif
+
 #if defined(PLE_TEST_CUDA)
 inline const char* test_device() { return "cuda"; }
 inline void skip_without_device() { skip_without_gpu(); }

@@ -1,0 +1,98 @@
+#include "kernels/engram_layer_cuda.hpp"
+
+#include "kernels/carver.hpp"
+#include "kernels/engram_stages_cuda.hpp"
+
+namespace ple::kernels {
+
+namespace {
+
+struct Scratch {
+  std::uint16_t* embeddings = nullptr;
+  std::byte* values = nullptr;
+  ColumnSums* sums = nullptr;
+  std::size_t bytes = 0;
+
+  Scratch(std::byte* base, const EngramShape& shape, std::int32_t tokens) {
+    const PleTiles tiles(product_shape(shape));
+    const auto count = static_cast<std::size_t>(tokens);
+    Carver carver(base);
+    embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(tokens) / 2);
+    values = carver.take<std::byte>(count * static_cast<std::size_t>(shape.hidden) * sizeof(float));
+    sums = carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count) *
+                                   static_cast<std::size_t>(kGroupSlices));
+    bytes = carver.used();
+  }
+};
+
+// Leaves in args how many sums a group has.
+Status project(const EngramLayerCudaArgs& layer, ProjectArgs& args, cudaStream_t stream) {
+  const bool is_overlapped = layer.traits.has_overlapped_launch();
+  const bool is_sliced = layer.traits.has_wgmma() && layer.token_capacity <= kMaxSlicedTokens;
+  const bool is_e4m3 = layer.form == EngramWeightForm::e4m3;
+  args.sums.sums_per_group = is_e4m3 || is_sliced ? kGroupSlices : 1;
+  if (is_e4m3) return project_e4m3_wgmma_cuda(args, is_overlapped, stream);
+  if (is_sliced) return project_sliced_wgmma_cuda(args, is_overlapped, stream);
+  if (layer.traits.has_wgmma()) return project_tiled_wgmma_cuda(args, is_overlapped, stream);
+  return project_mma_cuda(args, is_overlapped, stream);
+}
+
+}  // namespace
+
+std::size_t engram_layer_scratch_bytes_cuda(const EngramShape& shape, std::int32_t token_capacity) {
+  return Scratch(nullptr, shape, token_capacity).bytes;
+}
+
+Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream) {
+  PLE_TRY(check_engram_shape_cuda(args.shape));
+  if (args.token_capacity == 0) return {};
+  const Scratch scratch(args.scratch, args.shape, args.token_capacity);
+  const EngramStepView step = EngramStepBlock::view(args.step, args.shape, args.token_capacity);
+  const PleShape shape = product_shape(args.shape);
+  const bool is_overlapped = args.traits.has_overlapped_launch();
+
+  if (args.pinned_step != nullptr) {
+    PLE_TRY(copy_step_cuda(args.pinned_step, args.step,
+                           EngramStepBlock::bytes(args.shape, args.token_capacity), stream));
+  }
+  PLE_TRY(gather_embeddings_cuda({.rows = args.rows,
+                                  .counts = step.counts,
+                                  .slots = step.slots,
+                                  .embeddings = scratch.embeddings,
+                                  .embed_dim = shape.embed_dim,
+                                  .column_count = shape.column_count,
+                                  .token_capacity = args.token_capacity,
+                                  .quantizes = args.rounding.quantizes_rows},
+                                 is_overlapped && args.pinned_step != nullptr, stream));
+  ProjectArgs product;
+  product.shape = shape;
+  product.arithmetic = args.rounding.rounds_product ? Arithmetic::mixed : Arithmetic::float32;
+  product.highway_type = args.highway_type;
+  product.counts = step.counts;
+  product.embeddings = scratch.embeddings;
+  product.projection = args.weights.projection;
+  product.codes = args.weights.codes;
+  product.gate_scale = args.weights.gate_scale;
+  product.highway = args.highway;
+  product.values = scratch.values;
+  product.sums.data = scratch.sums;
+  product.token_capacity = args.token_capacity;
+  product.group_end = PleTiles(shape).group_count;
+  product.multiprocessor_count = args.traits.multiprocessor_count;
+  product.rounds_keys = args.rounding.rounds_product;
+  PLE_TRY(project(args, product, stream));
+  return inject_cuda({.shape = shape,
+                      .highway_type = args.highway_type,
+                      .output_mode = args.output_mode,
+                      .counts = step.counts,
+                      .dead = step.dead,
+                      .sums = product.sums,
+                      .values = scratch.values,
+                      .highway = args.highway,
+                      .output = args.output,
+                      .token_capacity = args.token_capacity,
+                      .has_bf16_values = args.rounding.rounds_product},
+                     is_overlapped, stream);
+}
+
+}  // namespace ple::kernels

@@ -1,0 +1,126 @@
+#pragma once
+
+#include "kernels/project_wgmma.cuh"
+
+// What the products that split their weights by slices of 16 columns share.
+
+namespace ple::kernels {
+
+struct Slices {
+  int begin;
+  int count;
+};
+
+// The slices of a tile, of which there are tile_count.
+__device__ inline Slices slices_of(const ProjectArgs& args, int tile, int tile_count) {
+  const int total = (args.group_end - args.group_begin) * kGroupSlices;
+  const int each = total / tile_count;
+  const int more = total % tile_count;  // tiles with one slice more
+  return {args.group_begin * kGroupSlices + tile * each + min(tile, more),
+          each + (tile < more ? 1 : 0)};
+}
+
+// Where a lane's four columns of a slice stand; slices follow each other through the streams, the
+// values last.
+class SlicePlace {
+ public:
+  __device__ SlicePlace(const PleShape& shape, const PleTiles& tiles, int slice)
+      : hidden_(shape.hidden),
+        stream_count_(shape.stream_count),
+        stream_slices_(tiles.groups_per_stream * kGroupSlices),
+        stream_(slice / stream_slices_),
+        in_stream_(slice - stream_ * stream_slices_) {}
+
+  __device__ void advance() {
+    if (++in_stream_ < stream_slices_) return;
+    in_stream_ = 0;
+    ++stream_;
+  }
+  __device__ int stream() const { return stream_; }
+  __device__ bool is_value() const { return stream_ >= stream_count_; }
+  // Of the layer, not the padding of a stream's last group.
+  __device__ bool is_inside() const { return column() < hidden_; }
+  __device__ int column() const {
+    return in_stream_ * kSliceColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
+  }
+  // In [stream_count, hidden]; a channel that exists, whatever the slice is.
+  __device__ std::int64_t channel() const {
+    return is_value() || !is_inside() ? 0 : std::int64_t{stream_} * hidden_ + column();
+  }
+
+ private:
+  int hidden_;
+  int stream_count_;
+  int stream_slices_;
+  int stream_;
+  int in_stream_;
+};
+
+// Takes in one slice of one token.
+__device__ inline ColumnSums finish_slice(const ProjectArgs& args, const SlicePlace& place,
+                                          float4 accumulators, float4 highway, float4 scale,
+                                          std::int64_t token, bool is_token) {
+  if (!place.is_inside()) return {};
+  const float4 product = with_bias(args, place.stream(), place.column(), accumulators);
+  if (place.is_value() && args.arithmetic == Arithmetic::float32) {
+    float* row = static_cast<float*>(args.values) + token * args.shape.hidden;
+    if (is_token) store4(row + place.column(), product);
+    return value_sums(product);
+  }
+  const float4 rounded = stored<std::uint16_t>(product);
+  if (place.is_value()) {
+    auto* row = static_cast<std::uint16_t*>(args.values) + token * args.shape.hidden;
+    if (is_token) store4(row + place.column(), rounded);
+    return value_sums(rounded);
+  }
+  if (args.arithmetic == Arithmetic::reference) {
+    std::uint16_t* row = args.keys + token * args.shape.stream_count * args.shape.hidden;
+    if (is_token) store4(row + place.channel(), rounded);
+    return {};
+  }
+  return gate_sums(args.rounds_keys ? rounded : product, highway, scale);
+}
+
+// The weights of a tile: in each group that it touches, slices that follow each other. They never
+// change, so they may be read before the step is known.
+template <int kMaxSlices, int kSliceBytes>
+class SliceCopies {
+ public:
+  __device__ SliceCopies(const void* projection, const PleTiles& tiles, Slices slices)
+      : bytes_(static_cast<std::uint32_t>(slices.count) * kSliceBytes) {
+    int slice = slices.begin;
+    const int end = slices.begin + slices.count;
+#pragma unroll
+    for (Run& run : runs_) {
+      const int group = slice / kGroupSlices;
+      const int in_group = slice - group * kGroupSlices;
+      const int count = min(kGroupSlices - in_group, end - slice);
+      run.from = static_cast<const std::byte*>(projection) +
+                 std::int64_t{group} * tiles.chunk_count * kGroupBytes + in_group * kSliceBytes;
+      run.bytes = static_cast<std::uint32_t>(count) * kSliceBytes;
+      slice += count;
+    }
+  }
+
+  __device__ std::uint32_t bytes() const { return bytes_; }
+  // The caller lets the barrier expect the bytes.
+  __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
+#pragma unroll
+    for (const Run& run : runs_) {
+      if (run.bytes == 0) break;
+      bulk_copy(to, run.from + std::int64_t{chunk} * kGroupBytes, run.bytes, barrier);
+      to += run.bytes;
+    }
+  }
+
+ private:
+  static constexpr int kGroupBytes = kGroupSlices * kSliceBytes;
+  struct Run {
+    const std::byte* from;
+    std::uint32_t bytes;
+  };
+  Run runs_[(kMaxSlices - 2) / kGroupSlices + 2];
+  std::uint32_t bytes_;
+};
+
+}  // namespace ple::kernels
