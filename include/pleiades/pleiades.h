@@ -264,7 +264,7 @@ typedef struct ple_engine_options {
   ple_slot_memory slot_memory;
   ple_projection projection;
   uint64_t cache_bytes;  /* of all arenas together; 0 is valid: every row is read for its step */
-  int32_t thread_count;  /* CPU threads that compute; 0: all */
+  int32_t thread_count;  /* CPU threads that compute, beside a GPU: that hash; 0: all, 8 */
   int32_t draft_max;     /* tokens of a step that commit may reject, or a rewind may take back */
   const int32_t* layers; /* NULL: all memory layers; else [layer_count] decoder layers to run */
   int32_t layer_count;

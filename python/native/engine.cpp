@@ -94,7 +94,7 @@ projection : {"auto", "fp8", "dequantized"}
 cache_bytes : int
     Bytes of all arenas together; 0 is valid: every row is then read for its step.
 thread_count : int
-    CPU threads that compute; 0: all.
+    CPU threads that compute; 0: all. Beside a GPU, threads that hash long texts; 0: up to 8.
 draft_max : int
     Tokens of a step that `Step.commit` may reject, or `Sequence.rewind` take back.
 layers : list of int, optional

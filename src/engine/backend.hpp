@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "base/thread_pool.hpp"
 #include "cache/row_cache.hpp"
 #include "checkpoint/model_spec.hpp"
 #include "engine/layer.hpp"
@@ -75,6 +76,8 @@ class Backend {
 
   virtual const std::string& device_name() const = 0;
   virtual std::int32_t thread_count() const = 0;
+  // Hashes long texts while the device computes; null where the CPU has the layers to compute.
+  virtual ThreadPool* staging_pool() { return nullptr; }
   virtual kernels::Arithmetic default_arithmetic() const = 0;
   virtual SlotPlace slot_place() const = 0;
 
@@ -101,7 +104,8 @@ Result<std::unique_ptr<Backend>> make_backend(const EngineOptions& options);
 // thread_count 0: all processors of this process.
 Result<std::unique_ptr<Backend>> make_cpu_backend(std::int32_t thread_count);
 
-// Refused by a build without CUDA.
-Result<std::unique_ptr<Backend>> make_cuda_backend(std::int32_t device_index, SlotPlace slot_place);
+// thread_count 0: up to eight. Refused by a build without CUDA.
+Result<std::unique_ptr<Backend>> make_cuda_backend(std::int32_t device_index, SlotPlace slot_place,
+                                                   std::int32_t thread_count);
 
 }  // namespace ple

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -11,8 +13,9 @@ namespace {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::unique_ptr<AsyncCuda> device, SlotPlace slot_place)
-      : device_(std::move(device)), slot_place_(slot_place) {
+  CudaBackend(std::unique_ptr<AsyncCuda> device, std::unique_ptr<ThreadPool> pool,
+              SlotPlace slot_place)
+      : device_(std::move(device)), pool_(std::move(pool)), slot_place_(slot_place) {
     const CudaTraits& traits = device_->traits();
     device_name_ = fmt::format("cuda:{} ({}, sm_{}{})", traits.device_index, traits.name,
                                traits.compute_major, traits.compute_minor);
@@ -22,7 +25,8 @@ class CudaBackend final : public Backend {
   }
 
   const std::string& device_name() const override { return device_name_; }
-  std::int32_t thread_count() const override { return 0; }
+  std::int32_t thread_count() const override { return pool_->thread_count(); }
+  ThreadPool* staging_pool() override { return pool_.get(); }
   kernels::Arithmetic default_arithmetic() const override { return kernels::Arithmetic::mixed; }
   SlotPlace slot_place() const override { return slot_place_; }
   AsyncDevice* async() override { return device_.get(); }
@@ -66,16 +70,24 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<AsyncCuda> device_;
+  std::unique_ptr<ThreadPool> pool_;
   SlotPlace slot_place_;
   std::string device_name_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_cuda_backend(std::int32_t device_index,
-                                                   SlotPlace slot_place) {
+Result<std::unique_ptr<Backend>> make_cuda_backend(std::int32_t device_index, SlotPlace slot_place,
+                                                   std::int32_t thread_count) {
+  constexpr std::uint32_t kStagingThreads = 8;
+  if (thread_count == 0) {
+    const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
+    thread_count = static_cast<std::int32_t>(std::min(processors, kStagingThreads));
+  }
   PLE_TRY_ASSIGN(auto device, AsyncCuda::open(device_index));
-  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(std::move(device), slot_place));
+  PLE_TRY_ASSIGN(auto pool, ThreadPool::create(thread_count));
+  return std::unique_ptr<Backend>(
+      std::make_unique<CudaBackend>(std::move(device), std::move(pool), slot_place));
 }
 
 }  // namespace ple

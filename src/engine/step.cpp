@@ -164,9 +164,14 @@ Status Step::stage_tokens(const Batch& batch) {
     }
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const RowHash& hash = *engine_->layers()[i].spec->hash;
-      hash.row_ids(
-          sequence.timeline().history(), tokens,
-          parts_[i].row_ids.data() + token_begin * static_cast<std::size_t>(hash.column_count()));
+      RowId* const row_ids =
+          parts_[i].row_ids.data() + token_begin * static_cast<std::size_t>(hash.column_count());
+      ThreadPool* const pool = engine_->backend().staging_pool();
+      if (pool == nullptr) {
+        hash.row_ids(sequence.timeline().history(), tokens, row_ids);
+      } else {
+        hash.row_ids(sequence.timeline().history(), tokens, row_ids, *pool);
+      }
     }
     Member member{.sequence = batch.sequences[s],
                   .staged = {},

@@ -38,6 +38,7 @@ class EngramHash final : public RowHash {
   Result<std::shared_ptr<const EngramHash>> with_token_map(std::span<const TokenId> codes) const;
 
   // Without a map, ids are codes.
+  using RowHash::row_ids;
   void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                RowId* out) const override;
 

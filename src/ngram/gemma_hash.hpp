@@ -22,6 +22,7 @@ class GemmaHash final : public RowHash {
 
   static Result<std::shared_ptr<const GemmaHash>> create(const Config& config);
 
+  using RowHash::row_ids;
   void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                RowId* out) const override;
 

@@ -33,6 +33,7 @@ class LongcatHash final : public RowHash {
 
   static Result<std::shared_ptr<const LongcatHash>> create(const Config& config);
 
+  using RowHash::row_ids;
   void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                RowId* out) const override;
 

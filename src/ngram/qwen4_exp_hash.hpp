@@ -27,6 +27,7 @@ class Qwen4ExpHash final : public RowHash {
   // Derives multipliers and head sizes. Takes microseconds.
   static Result<std::shared_ptr<const Qwen4ExpHash>> create(const Config& config);
 
+  using RowHash::row_ids;
   void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                RowId* out) const override;
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "base/thread_pool.hpp"
 #include "base/types.hpp"
 
 namespace ple {
@@ -31,6 +32,10 @@ class RowHash {
   // bit). kNoRow where the family reads no row. Never allocates.
   virtual void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens,
                        RowId* out) const = 0;
+
+  // The same; a long text is cut into pieces that threads of the pool hash.
+  void row_ids(std::span<const TokenId> history, std::span<const TokenId> tokens, RowId* out,
+               ThreadPool& pool) const;
 
   virtual HashConstants constants() const { return {}; }
 

@@ -131,6 +131,24 @@ TEST(Qwen4ExpHash, GivesTheSpecificationsWorkedIds) {
            309645223}}));
 }
 
+TEST(Qwen4ExpHash, PiecesOfALongTextGiveItsRows) {
+  const Hash hash = make(kReleased);
+  test::Random random;
+  const auto pool = std::move(ThreadPool::create(3)).value();
+  for (const std::size_t count : {1U, 1023U, 1024U, 1500U, 5000U}) {
+    Tokens sequence(count + 2);
+    for (TokenId& token : sequence) {
+      token = random.between(0, 3) == 0 ? kEos : static_cast<TokenId>(random.between(0, 248319));
+    }
+    const std::span<const TokenId> tokens(sequence);
+    std::vector<RowId> whole(count * 16);
+    std::vector<RowId> pieces(count * 16);
+    hash->row_ids(tokens.first(2), tokens.subspan(2), whole.data());
+    hash->row_ids(tokens.first(2), tokens.subspan(2), pieces.data(), *pool);
+    EXPECT_EQ(pieces, whole) << count;
+  }
+}
+
 TEST(Qwen4ExpHash, HashesImagePlaceholdersAsOrdinaryIds) {
   EXPECT_EQ(rows_of(*make(kReleased), {248053, 248056, 248056, 248054})[2],
             (std::vector<RowId>{16982399, 34740182, 54733895, 75973670, 98195745, 119174304,
