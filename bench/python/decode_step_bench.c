@@ -1,9 +1,12 @@
 /* One decode step through C: stage, run at each memory layer, commit. Prints the median and the
- * 90th percentile in microseconds. usage: decode_step_bench CHECKPOINT [STEPS] */
+ * 90th percentile of the host's microseconds; a GPU is waited for between steps.
+ * usage: decode_step_bench CHECKPOINT [STEPS [DEVICE]] */
 #include <pleiades/pleiades.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "highway.h"
 
 #define CHECK(call)                                         \
   do {                                                      \
@@ -44,8 +47,9 @@ static void decode_step(ple_step* step, ple_sequence* sequence, int32_t token,
 }
 
 int main(int argc, char** argv) {
-  if (argc < 2) return fprintf(stderr, "usage: decode_step_bench CHECKPOINT [STEPS]\n"), 2;
+  if (argc < 2) return fprintf(stderr, "usage: decode_step_bench CHECKPOINT [STEPS [DEVICE]]\n"), 2;
   const int32_t steps = argc > 2 ? atoi(argv[2]) : 3000;
+  const char* const device = argc > 3 ? argv[3] : "cpu";
   ple_model* model = NULL;
   ple_engine* engine = NULL;
   ple_sequence* sequence = NULL;
@@ -60,12 +64,13 @@ int main(int argc, char** argv) {
     CHECK(ple_model_get_layer(model, i, &layers[i]));
   }
   ple_engine_options options = PLE_ENGINE_OPTIONS_INIT;
+  options.device = device;
   options.arena = PLE_ARENA_RESIDENT;
   options.thread_count = 1;
   CHECK(ple_engine_open(model, &options, &engine));
   CHECK(ple_sequence_create(engine, &sequence));
   CHECK(ple_step_create(engine, NULL, &step));
-  float* highway = calloc((size_t)layers[0].input_elements, sizeof(float));
+  float* highway = make_highway(device, (size_t)layers[0].input_elements * sizeof(float));
   double* times = calloc((size_t)steps, sizeof(double));
   if (highway == NULL || times == NULL) return 1;
 
@@ -73,12 +78,13 @@ int main(int argc, char** argv) {
     const double begin = now_us();
     decode_step(step, sequence, i * 37 % info.vocab_size, layers, layer_count, highway);
     times[i] = now_us() - begin;
+    wait_for_device(device);
   }
   qsort(times, (size_t)steps, sizeof(double), by_value);
   printf("%.3f %.3f\n", times[steps / 2], times[steps * 9 / 10]);
 
   free(times);
-  free(highway);
+  free_highway(device, highway);
   ple_step_release(&step);
   ple_sequence_release(&sequence);
   ple_engine_release(&engine);
