@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_timing.hpp"
 #include "kernels/cpu_layer.hpp"
 #include "kernels/cuda_layer.hpp"
 #include "support/ple_oracle.hpp"
@@ -43,12 +44,6 @@ constexpr BenchCase kCases[] = {
     {"64 x 1", 64, 1, 4, 400, 36, 28},          {"256 x 1", 256, 1, 4, 200, 52, 44},
     {"1024 tokens", 1, 1024, 4, 100, 135, 115}, {"8192 tokens", 1, 8192, 1, 30, 900, 780},
 };
-
-void check(const Status& status) {
-  if (status.is_ok()) return;
-  fmt::print(stderr, "{}\n", status.message());
-  std::exit(1);
-}
 
 // A table that is larger than the L2.
 PleProblem make_problem(std::uint32_t row_count) {
@@ -86,39 +81,6 @@ double error_of_token(const PleProblem& problem, const PleSequence& sequence,
   const std::vector<float> actual(output.begin() + token * width,
                                   output.begin() + (token + 1) * width);
   return relative_error(actual, expected);
-}
-
-float elapsed_us(cudaEvent_t begin, cudaEvent_t end) {
-  float milliseconds = 0.0F;
-  check(cuda_status(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime"));
-  return milliseconds * 1000.0F;
-}
-
-struct Times {
-  double median_us = 0.0;
-  double least_us = 0.0;
-  double most_us = 0.0;
-};
-
-// Times of one call in batches of back-to-back calls, medians over the batches.
-template <class F>
-Times time_calls(cudaStream_t stream, std::int32_t batch_count, std::int32_t batch, F&& call) {
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check(cuda_status(cudaEventCreate(&begin), "cudaEventCreate"));
-  check(cuda_status(cudaEventCreate(&end), "cudaEventCreate"));
-  std::vector<double> times;  // microseconds
-  for (std::int32_t b = -2; b < batch_count; ++b) {
-    check(cuda_status(cudaEventRecord(begin, stream), "cudaEventRecord"));
-    for (std::int32_t i = 0; i < batch; ++i) check(call(i));
-    check(cuda_status(cudaEventRecord(end, stream), "cudaEventRecord"));
-    check(cuda_status(cudaEventSynchronize(end), "cudaEventSynchronize"));
-    if (b >= 0) times.push_back(static_cast<double>(elapsed_us(begin, end)) / batch);
-  }
-  (void)cudaEventDestroy(begin);
-  (void)cudaEventDestroy(end);
-  std::sort(times.begin(), times.end());
-  return {times[times.size() / 2], times.front(), times.back()};
 }
 
 void bench_case(const PleProblem& problem, const BenchCase& bench, bool is_smoke) {
@@ -173,19 +135,6 @@ void bench_case(const PleProblem& problem, const BenchCase& bench, bool is_smoke
   std::fflush(stdout);
 }
 
-void bench_copy(bool is_smoke) {
-  const std::size_t bytes = std::size_t{is_smoke ? 1U : 2048U} << 20;
-  const DeviceBuffer from = DeviceBuffer::allocate(bytes).value();
-  const DeviceBuffer to = DeviceBuffer::allocate(bytes).value();
-  check(cuda_status(cudaMemset(from.data(), 1, bytes), "cudaMemset"));
-  const CudaStream stream = CudaStream::create().value();
-  const Times times = time_calls(stream.get(), is_smoke ? 1 : 10, 2, [&](std::int32_t) {
-    return copy_async(to.data(), from.data(), bytes, stream.get());
-  });
-  fmt::print("copy in HBM: {:.0f} GB/s read and written\n",
-             2.0 * static_cast<double>(bytes) / times.median_us / 1000.0);
-}
-
 // Rows that lie in pinned memory into slots of HBM: read over the bus by the kernel, or brought to
 // the device by the copy engine first.
 void bench_place(bool is_smoke) {
@@ -235,7 +184,7 @@ int run(int argc, char** argv) {
   const CudaTraits traits = cuda_traits(0).value();
   fmt::print("{}, {} multiprocessors, L2 {} MB\n", traits.name, traits.multiprocessor_count,
              traits.l2_bytes >> 20);
-  bench_copy(is_smoke);
+  print_copy_rate(is_smoke);
   bench_place(is_smoke);
   const PleProblem problem = make_problem(is_smoke ? 4096 : 1U << 19);
   for (const BenchCase& bench : kCases) {

@@ -11,6 +11,12 @@ namespace ple {
 
 namespace {
 
+LoadLayerCuda& loader_of(const Qwen4ExpLayer&) { return load_qwen4_exp_layer_cuda; }
+LoadLayerCuda& loader_of(const EngramLayer&) { return load_engram_v41_layer_cuda; }
+LoadLayerCuda& loader_of(const EngramDemoLayer&) { return load_engram_demo_layer_cuda; }
+LoadLayerCuda& loader_of(const LongcatLayer&) { return load_longcat_layer_cuda; }
+LoadLayerCuda& loader_of(const GemmaLayer&) { return load_gemma_layer_cuda; }
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::unique_ptr<AsyncCuda> device, std::unique_ptr<ThreadPool> pool,
@@ -43,7 +49,9 @@ class CudaBackend final : public Backend {
 
   Result<std::unique_ptr<Layer>> load_layer(const ModelSpec& model, const LayerSpec& layer,
                                             const LayerOptions& options) override {
-    Result<std::unique_ptr<Layer>> loaded = load_operators(model, layer, options);
+    auto loaded = std::visit(
+        [&](const auto& parts) { return loader_of(parts)(model, layer, options, *device_); },
+        layer.parts);
     if (loaded.is_ok()) return loaded;
     return error(loaded.status().code(), "{}: layer {}: {}",
                  model.files.empty() ? "described model" : model.files.front().path,
@@ -51,20 +59,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  Result<std::unique_ptr<Layer>> load_operators(const ModelSpec& model, const LayerSpec& layer,
-                                                const LayerOptions& options) {
-    if (std::holds_alternative<Qwen4ExpLayer>(layer.parts)) {
-      return load_qwen4_exp_layer_cuda(model, layer, options, *device_);
-    }
-    if (std::holds_alternative<EngramLayer>(layer.parts)) {
-      return load_engram_v41_layer_cuda(model, layer, options, *device_);
-    }
-    if (std::holds_alternative<EngramDemoLayer>(layer.parts)) {
-      return load_engram_demo_layer_cuda(model, layer, options, *device_);
-    }
-    return error(StatusCode::unsupported, "this family has no operators on a GPU");
-  }
-
   SlotMemoryFactory device_memory() {
     return [this](std::size_t bytes) { return device_->memory().make_device(bytes); };
   }

@@ -17,6 +17,10 @@ class AlignedDeviceBuffer {
  public:
   static Result<AlignedDeviceBuffer> allocate(std::size_t bytes);
   std::byte* data() const;
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data());
+  }
 
  private:
   static constexpr std::size_t kAlignment = 1024;

@@ -1,7 +1,6 @@
-#include <cmath>
 #include <utility>
 
-#include "base/number_formats.hpp"
+#include "engine/gemma_scales.hpp"
 #include "engine/layers_cpu.hpp"
 #include "engine/packed_weights_cpu.hpp"
 #include "engine/weights.hpp"
@@ -13,19 +12,6 @@ namespace {
 
 using kernels::GemmaScales;
 using kernels::GemmaShape;
-
-// A bf16 model holds the row's scale as a bf16 tensor, and Gemma 3n the other two as well.
-GemmaScales scales_of(const GemmaLayer& parts, bool is_bf16) {
-  GemmaScales scales{.row = static_cast<float>(std::sqrt(parts.layer_dim)),
-                     .projection = static_cast<float>(1.0 / std::sqrt(parts.hidden)),
-                     .sum = static_cast<float>(1.0 / std::sqrt(2.0))};
-  if (is_bf16) scales.row = round_to_bf16(scales.row);
-  if (is_bf16 && parts.scalars_in_bf16) {
-    scales.projection = round_to_bf16(scales.projection);
-    scales.sum = round_to_bf16(scales.sum);
-  }
-  return scales;
-}
 
 class GemmaLayerCpu : public StatelessLayerCpu {
  public:
@@ -85,7 +71,7 @@ Result<std::unique_ptr<Layer>> load_gemma_layer_cpu(const ModelSpec& model, cons
   PLE_TRY_ASSIGN(kernels::GemmaWeightsCpu weights,
                  kernels::GemmaWeightsCpu::create(shape, is_bf16, norm_weight));
   PLE_TRY(pack_bf16(model, parts.projection, 0, weights.projection()));
-  return std::unique_ptr<Layer>(std::make_unique<GemmaLayerCpu>(shape, scales_of(parts, is_bf16),
+  return std::unique_ptr<Layer>(std::make_unique<GemmaLayerCpu>(shape, gemma_scales(parts, is_bf16),
                                                                 is_bf16, std::move(weights), pool));
 }
 

@@ -17,5 +17,7 @@ using LoadLayerCuda = Result<std::unique_ptr<Layer>>(const ModelSpec& model, con
 LoadLayerCuda load_qwen4_exp_layer_cuda;
 LoadLayerCuda load_engram_v41_layer_cuda;
 LoadLayerCuda load_engram_demo_layer_cuda;
+LoadLayerCuda load_longcat_layer_cuda;
+LoadLayerCuda load_gemma_layer_cuda;
 
 }  // namespace ple

@@ -61,6 +61,18 @@ __device__ inline int cluster_rank() {
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
+// Four floats at the same place in another block of the cluster.
+__device__ inline float4 load_remote4(const void* local, int rank) {
+  float4 value;
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}\n"
+      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+      : "r"(shared_address(local)), "r"(rank)
+      : "memory");
+  return value;
+}
 // Arrives on the barrier at the same place in every block.
 template <int kBlocks>
 __device__ inline void barrier_arrive_all(std::uint64_t* barrier) {
@@ -86,6 +98,12 @@ __device__ inline void bulk_copy_all(void* to, const void* from, std::uint32_t b
       : "memory");
 }
 
+// What this thread wrote into shared memory is seen by the matrix product and by bulk copies of
+// whoever meets it at the next barrier.
+__device__ inline void publish_to_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A K-major operand in 128-byte swizzle: rows of 128 bytes, eight rows after 1024 bytes.
 __device__ inline std::uint64_t operand(const void* tile) {
   constexpr std::uint64_t kStride = 1024 >> 4;
@@ -100,6 +118,8 @@ __device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" 
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
+// The threads of the first warpgroup meet.
+__device__ inline void warpgroup_sync() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
 template <int kPending>
 __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -108,6 +128,19 @@ __device__ inline void wgmma_wait() {
 #define PLE_D8(i)                                                                             \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
+
+// d[64, 96] = a[64, 16] * b[96, 16] + (is_first ? 0 : d); this thread's 48 accumulators.
+__device__ inline void wgmma_n96(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %50, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+      "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+      "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+      "}, %48, %49, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
 
 // d[64, 112] = a[64, 16] * b[112, 16] + (is_first ? 0 : d); this thread's 56 accumulators.
 __device__ inline void wgmma_n112(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
@@ -136,6 +169,23 @@ __device__ inline void wgmma_n160(float* d, std::uint64_t a, std::uint64_t b, bo
       "}, %80, %81, p, 1, 1, 0, 0;\n}\n"
       : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48),
         PLE_D8(56), PLE_D8(64), PLE_D8(72)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
+// d[64, 192] = a[64, 16] * b[192, 16] + (is_first ? 0 : d); this thread's 96 accumulators.
+__device__ inline void wgmma_n192(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %98, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+      "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+      "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+      "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+      "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, "
+      "%87, %88, %89, %90, %91, %92, %93, %94, %95"
+      "}, %96, %97, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48),
+        PLE_D8(56), PLE_D8(64), PLE_D8(72), PLE_D8(80), PLE_D8(88)
       : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
 }
 
@@ -209,9 +259,12 @@ __device__ inline void wgmma_registers_n256(float* d, const std::uint32_t (&a)[4
 // d[64, kColumns], by the instruction of that width.
 template <int kColumns>
 __device__ inline void wgmma(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
-  static_assert(kColumns == 112 || kColumns == 160 || kColumns == 240);
+  static_assert(kColumns == 96 || kColumns == 112 || kColumns == 160 || kColumns == 192 ||
+                kColumns == 240);
+  if constexpr (kColumns == 96) wgmma_n96(d, a, b, is_first);
   if constexpr (kColumns == 112) wgmma_n112(d, a, b, is_first);
   if constexpr (kColumns == 160) wgmma_n160(d, a, b, is_first);
+  if constexpr (kColumns == 192) wgmma_n192(d, a, b, is_first);
   if constexpr (kColumns == 240) wgmma_n240(d, a, b, is_first);
 }
 

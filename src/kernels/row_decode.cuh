@@ -97,4 +97,37 @@ __device__ inline uint4 row_elements8(const RowEncoding& encoding, const std::by
           out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
 }
 
+// Elements i .. i + 7 of any row, zero behind its last one.
+__device__ inline uint4 row_elements8_within(const RowEncoding& encoding, const std::byte* row,
+                                             int i) {
+  if (encoding.dim % 8 == 0) return row_elements8(encoding, row, i);
+  std::uint16_t out[8] = {};
+  for (int j = 0; j < 8 && i + j < encoding.dim; ++j) {
+    out[j] = bf16_bits(row_element(encoding, row, i + j));
+  }
+  return {out[0] | std::uint32_t{out[1]} << 16, out[2] | std::uint32_t{out[3]} << 16,
+          out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
+}
+
+// Several pieces of rows; Source: a row, null for zeros, and an element. Plain bf16 is loaded all
+// at once, so that its latency is paid once.
+template <class Source, int kCount>
+__device__ inline void read_pieces(const RowEncoding& encoding, const Source (&from)[kCount],
+                                   uint4 (&to)[kCount]) {
+  if (encoding.format == RowFormat::bf16 && encoding.dim % 8 == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      to[i] = from[i].row == nullptr
+                  ? uint4{}
+                  : *reinterpret_cast<const uint4*>(from[i].row + 2 * from[i].element);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    to[i] = from[i].row == nullptr ? uint4{}
+                                   : row_elements8_within(encoding, from[i].row, from[i].element);
+  }
+}
+
 }  // namespace ple::kernels

@@ -147,7 +147,7 @@ TEST_P(FamilyGolden, ChunksCachesAndThreadsGiveTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FamilyGolden, testing::ValuesIn(family_cases(test_device())));
+INSTANTIATE_TEST_SUITE_P(All, FamilyGolden, testing::ValuesIn(kFamilyCases));
 
 }  // namespace
 }  // namespace ple::test

@@ -3,44 +3,30 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <memory>
+#include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/number_formats.hpp"
-#include "base/thread_pool.hpp"
-#include "device/cuda_check.hpp"
 #include "kernels/engram_layer_cpu.hpp"
 #include "kernels/engram_layer_cuda.hpp"
 #include "kernels/ple_layer_cpu.hpp"
 #include "kernels/ple_layer_cuda.hpp"
 #include "kernels/stream_flag_cuda.hpp"
-#include "support/fake_cuda_stream.hpp"
+#include "support/fake_cuda_launch.hpp"
 
 namespace ple::kernels {
 
 namespace {
 
-using ple::test::FakeDevice;
+using ple::test::launch;
+using ple::test::pool;
+using ple::test::require;
 
 // Weights by the address that they were packed to; touched in a stream's turn alone, as the pool.
 template <class Weights>
 std::map<const void*, Weights>& packed_weights() {
   static auto& weights = *new std::map<const void*, Weights>;  // outlives every thread
   return weights;
-}
-
-ThreadPool& pool() {
-  static const std::unique_ptr<ThreadPool> pool = ThreadPool::create(1).value();
-  return *pool;
-}
-
-void require(const Status& status) {
-  if (!status.is_ok()) std::abort();
-}
-
-Status launch(cudaStream_t stream, std::function<bool()> operation) {
-  if (ple::test::this_call_fails()) return cuda_status(cudaErrorLaunchFailure, "a launch");
-  return cuda_status(FakeDevice::get().enqueue(stream, std::move(operation)), "a launch");
 }
 
 void run_layer(const PleLayerCudaArgs& cuda) {

@@ -40,13 +40,11 @@ inline constexpr FamilyCase kFamilyCases[] = {{"engram_v41/tiny_hc4", 1},
                                               {"gemma/tiny_gemma3n", 0},
                                               {"gemma/tiny_gemma4", 0}};
 
-// The cases of the families that begin so and have operators on the device.
-inline std::vector<FamilyCase> family_cases(std::string_view device, std::string_view prefix = "") {
+// The cases of the families that begin so.
+inline std::vector<FamilyCase> family_cases(std::string_view prefix) {
   std::vector<FamilyCase> cases;
   for (const FamilyCase& c : kFamilyCases) {
-    const std::string_view model = c.model;
-    const bool has_operators = device == "cpu" || model.starts_with("engram");
-    if (has_operators && model.starts_with(prefix)) cases.push_back(c);
+    if (std::string_view(c.model).starts_with(prefix)) cases.push_back(c);
   }
   return cases;
 }

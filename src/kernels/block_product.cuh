@@ -1,0 +1,158 @@
+#pragma once
+
+#include "kernels/block_product.hpp"
+#include "kernels/ple_epilogue.cuh"
+#include "kernels/token_step_cuda.hpp"
+
+// What the kernels of block_product.hpp share. They are templates over a Family, the product of one
+// model family, which is also their argument: a BlockProduct with
+//   Source, locate(token, block, k)     where elements k .. k + 7 of a block of x come from
+//   read(sources, pieces)               several of them, so that their latency is paid once
+//   First, first(token, column)         what the sum of columns column .. column + 3 begins with,
+//   first_value(First)                  as it lies in memory, and its value
+//   finish(token, column, total)        takes four totals
+
+namespace ple::kernels {
+
+struct BlockProduct {
+  BlockTiles tiles;
+  TokenStepView step;
+  const std::uint16_t* weights = nullptr;
+  std::uint16_t* x = nullptr;  // tiles of scratch; not used for few tokens
+  std::int32_t token_capacity = 0;
+  bool rounds_each = false;  // the sum of each block, and the total
+};
+
+inline constexpr int kPiece = 8;  // elements: 16 bytes of a tile
+inline constexpr int kChunkPieces = kChunk / kPiece;
+inline constexpr int kPanelSlices = kPanelColumns / kSliceColumns;
+
+// Where a piece of a chunk stands in a row of its tile.
+__device__ inline int piece_place(int piece, int row) { return piece % kChunkPieces ^ row % 8; }
+
+__device__ inline const std::byte* weight_tile(const BlockProduct& product, int panel, int chunk) {
+  const int weight_chunks = product.tiles.weight_block_count * product.tiles.block_chunks();
+  return reinterpret_cast<const std::byte*>(product.weights) +
+         (std::int64_t{panel} * weight_chunks + chunk % weight_chunks) * kPanelTileBytes;
+}
+
+// The rows of the tile of x from a token on; they lie in one token block.
+__device__ inline std::byte* x_tile(const BlockProduct& product, int token, int chunk) {
+  const int block_rows = PleTiles::block_rows(product.token_capacity);
+  const int token_block = token / block_rows;
+  const std::int64_t tile = std::int64_t{token_block} * product.tiles.chunk_count() + chunk;
+  return reinterpret_cast<std::byte*>(product.x) +
+         (tile * block_rows + token - token_block * block_rows) * kTileRowBytes;
+}
+
+__device__ inline float add_block(float total, float sum, bool rounds_each) {
+  return rounds_each ? round_bf16(total + round_bf16(sum)) : total + sum;
+}
+
+// What the totals of two rows of a lane begin with, token and eight on, of kSlices slices from
+// column on; read at once.
+template <class Family, int kSlices>
+struct Firsts {
+  typename Family::First values[2][kSlices];
+
+  __device__ Firsts(const Family& family, int token, int column, int token_count) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int existing = min(token + 8 * half, token_count - 1);
+#pragma unroll
+      for (int i = 0; i < kSlices; ++i) {
+        const int at = column + i * kSliceColumns;
+        values[half][i] = family.first(existing, at < family.tiles.column_count ? at : 0);
+      }
+    }
+  }
+
+  // The totals in the order of accumulators.
+  __device__ void expand(float (&totals)[kSlices * kSliceSums]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int i = 0; i < kSlices; ++i) {
+        const float4 value = Family::first_value(values[half][i]);
+        float* to = totals + i * kSliceSums + half * 2;
+        to[0] = value.x, to[1] = value.y, to[4] = value.z, to[5] = value.w;
+      }
+    }
+  }
+};
+
+template <int kCount>
+__device__ inline void add_blocks(float (&totals)[kCount], const float (&sums)[kCount],
+                                  bool rounds_each) {
+  if (rounds_each) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) totals[i] = add_block(totals[i], sums[i], true);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) totals[i] = add_block(totals[i], sums[i], false);
+  }
+}
+
+template <class Family, int kCount>
+__device__ inline void finish_rows(const Family& family, const float (&totals)[kCount], int token,
+                                   int column, int token_count) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (token + 8 * half >= token_count) continue;
+#pragma unroll
+    for (int i = 0; i < kCount / kSliceSums; ++i) {
+      const int at = column + i * kSliceColumns;
+      if (at >= family.tiles.column_count) continue;
+      family.finish(token + 8 * half, at, accumulated(totals + i * kSliceSums, half));
+    }
+  }
+}
+
+namespace {
+
+constexpr int kGatherThreads = 128;
+constexpr int kGatherBatch = 4;  // pieces that a thread has on their way
+
+// A thread block brings one token of x into its tiles.
+template <class Family>
+__global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
+    const __grid_constant__ Family family) {
+  start_next_kernel();
+  wait_previous_kernel();
+  const int token = static_cast<int>(blockIdx.x);
+  if (token >= family.step.counts->token_count) return;
+  const int block_pieces = family.tiles.block_chunks() * kChunkPieces;
+  const int piece_count = family.tiles.block_count * block_pieces;
+  for (int begin = static_cast<int>(threadIdx.x); begin < piece_count;
+       begin += kGatherBatch * kGatherThreads) {
+    typename Family::Source sources[kGatherBatch];
+#pragma unroll
+    for (int i = 0; i < kGatherBatch; ++i) {
+      const int piece = min(begin + i * kGatherThreads, piece_count - 1);
+      sources[i] = family.locate(token, piece / block_pieces, piece % block_pieces * kPiece);
+    }
+    uint4 pieces[kGatherBatch];
+    family.read(sources, pieces);
+#pragma unroll
+    for (int i = 0; i < kGatherBatch; ++i) {
+      const int piece = begin + i * kGatherThreads;
+      if (piece < piece_count) {
+        std::byte* row = x_tile(family, token, piece / kChunkPieces);
+        reinterpret_cast<uint4*>(row)[piece_place(piece, token)] = pieces[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class Family>
+Status gather_blocks_cuda(const Family& family, bool is_overlapped, cudaStream_t stream) {
+  const Launch shape{.grid = dim3(static_cast<unsigned>(family.token_capacity)),
+                     .block_threads = kGatherThreads,
+                     .is_overlapped = is_overlapped};
+  PLE_CUDA_TRY(launch(gather_blocks_kernel<Family>, shape, stream, family));
+  return {};
+}
+
+}  // namespace ple::kernels

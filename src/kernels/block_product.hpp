@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/ple_tiles.hpp"
+
+// Products whose inner dimension falls into blocks: for a token t and a column c
+//   total = first + sum_b (x_b . W_b)
+// over the blocks in order. The sum inside a block is made in steps of 16 in one f32 accumulator,
+// so the bits of a token do not depend on which multiprocessor has which block, nor on the other
+// tokens of the step. Where a product rounds each block, its sum and the total are rounded to bf16.
+//
+// Both operands lie in tiles of chunks as in ple_tiles.hpp; a block begins at a whole chunk:
+//   weights  [panel, weight block, chunk, kPanelColumns rows, 128 B], columns in the same order
+//            within each 16
+//   x        [token block, block, chunk, block_rows, 128 B]
+
+namespace ple::kernels {
+
+inline constexpr std::int32_t kPanelColumns = 96;
+inline constexpr std::int32_t kPanelTileBytes = kPanelColumns * kTileRowBytes;
+
+struct BlockTiles {
+  std::int32_t column_count = 0;
+  std::int32_t block_dim = 0;           // elements of a block
+  std::int32_t block_count = 0;         // of x
+  std::int32_t weight_block_count = 0;  // block b of x meets weight block b % weight_block_count
+
+  constexpr std::int32_t panel_count() const {
+    return (column_count + kPanelColumns - 1) / kPanelColumns;
+  }
+  constexpr std::int32_t block_chunks() const { return (block_dim + kChunk - 1) / kChunk; }
+  constexpr std::int32_t chunk_count() const { return block_count * block_chunks(); }
+
+  constexpr std::size_t weight_bytes() const {
+    return std::size_t(panel_count()) * std::size_t(weight_block_count * block_chunks()) *
+           kPanelTileBytes;
+  }
+  constexpr std::size_t x_bytes(std::int32_t token_capacity) const {
+    const std::int32_t rows = PleTiles::block_rows(token_capacity);
+    const std::int32_t token_blocks = (token_capacity + rows - 1) / rows;
+    return std::size_t(token_blocks) * std::size_t(chunk_count()) * std::size_t(rows) *
+           kTileRowBytes;
+  }
+};
+
+}  // namespace ple::kernels

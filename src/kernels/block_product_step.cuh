@@ -1,0 +1,35 @@
+#pragma once
+
+#include "device/cuda_device.hpp"
+#include "kernels/block_product_few.cuh"
+#include "kernels/block_product_many.cuh"
+#include "kernels/block_product_mma.cuh"
+
+namespace ple::kernels {
+
+struct BlockProductStep {
+  CudaTraits traits;
+  std::byte* step = nullptr;  // TokenStepBlock in device memory
+  const std::byte* pinned_step = nullptr;
+  std::int32_t column_count = 0;
+};
+
+// From the step's block to the finished totals, in the form that suits the device and the number of
+// tokens. Sets where product finds the step, for kernels that come after.
+template <class Family>
+Status block_product_step_cuda(Family& product, const BlockProductStep& at, cudaStream_t stream) {
+  const std::int32_t capacity = product.token_capacity;
+  if (capacity == 0) return {};
+  const FewPlan few(product.tiles, capacity);
+  const bool is_few = at.traits.has_wgmma() && few.fits();
+  const bool is_overlapped = at.traits.has_overlapped_launch();
+  PLE_TRY(copy_step_cuda(at.pinned_step, at.step, TokenStepBlock::bytes(at.column_count, capacity),
+                         stream));
+  product.step = TokenStepBlock::view(at.step, at.column_count, capacity);
+  if (is_few) return block_product_few_cuda(product, few, is_overlapped, stream);
+  PLE_TRY(gather_blocks_cuda(product, is_overlapped, stream));
+  if (!at.traits.has_wgmma()) return block_product_mma_cuda(product, is_overlapped, stream);
+  return block_product_many_cuda(product, at.traits.multiprocessor_count, is_overlapped, stream);
+}
+
+}  // namespace ple::kernels
