@@ -40,9 +40,9 @@ __global__ __launch_bounds__(kPackThreads) void pack_e4m3_kernel(StoredCodes sou
   const std::int64_t slice_of_chunk = index / (kWarpThreads * kBlocksPerChunk);
   const int in_group = static_cast<int>(slice_of_chunk % kGroupSlices);
   const std::int64_t tile = slice_of_chunk / kGroupSlices;
-  const int chunk = static_cast<int>(tile % tiles.chunk_count);
-  const int group = static_cast<int>(tile / tiles.chunk_count);
-  if (group >= tiles.group_count) return;
+  const int group = static_cast<int>(tile % tiles.group_count);
+  const int chunk = static_cast<int>(tile / tiles.group_count);
+  if (chunk >= tiles.chunk_count) return;
 
   const int stream = group / tiles.groups_per_stream;
   const int first_column =

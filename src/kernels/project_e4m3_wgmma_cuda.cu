@@ -1,6 +1,5 @@
 #include "device/cuda_check.hpp"
 #include "kernels/e4m3_codes.cuh"
-#include "kernels/e4m3_tiles.hpp"
 #include "kernels/project_slices.cuh"
 
 // The product with weights in E4M3 on Hopper. The weights are the operand that a warpgroup keeps in
@@ -12,6 +11,7 @@ namespace ple::kernels {
 namespace {
 
 constexpr int kWarpgroupSlices = kWarpgroupThreads / kWarpThreads;
+constexpr int kEarlyStages = 3;
 constexpr int kRowsAtOnce = 8;  // tokens of one matrix instruction's smallest width
 
 // kTokens: of a tile; kConsumers: warpgroups, each with its slices of the tile; kBlocks: of a
@@ -44,17 +44,14 @@ using SomeTokens = Form<kMaxSlicedTokens, 4, 8, 1>;
 using ManyTokens = Form<256, 2, 5, 2>;
 constexpr int kMaxFewTokens = FewTokens::kTokens;
 
-template <class F>
-using Copies = SliceCopies<F::kSlices, kE4m3SliceBytes>;
-
 struct Tile {
   int token;      // the first
   Slices slices;  // of this block
 };
 
 // A cluster's tiles; one at least where copies start before there is known to be any token. Those
-// that run at the same time share tokens and slices in the L2: all slices
-// for a band of tokens, then the next band.
+// that run at the same time share tokens and slices in the L2: all slices for a band of tokens,
+// then the next band.
 template <class F>
 class TileOrder {
  public:
@@ -89,6 +86,24 @@ class TileOrder {
 
 template <class F>
 using Barriers = StageBarriers<F::kStages>;
+
+// The slices of a tile.
+class CodeCopies {
+ public:
+  __device__ CodeCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
+      : from_(args.codes + std::int64_t{slices.begin} * kE4m3SliceBytes),
+        chunk_bytes_(e4m3_chunk_bytes(tiles)),
+        bytes_(static_cast<std::uint32_t>(slices.count) * kE4m3SliceBytes) {}
+  __device__ std::uint32_t bytes() const { return bytes_; }
+  __device__ void start(std::byte* to, int chunk, std::uint64_t* full) const {
+    if (bytes_ != 0) bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, full);
+  }
+
+ private:
+  const std::byte* from_;
+  std::int64_t chunk_bytes_;
+  std::uint32_t bytes_;
+};
 
 // The tokens of a tile: this block's share, for all blocks of the cluster.
 template <class F>
@@ -135,12 +150,13 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
                         std::byte* stages, int slice_tile_count) {
   const int first = static_cast<int>(blockIdx.x) / F::kBlocks;
   const int clusters = static_cast<int>(gridDim.x) / F::kBlocks;
-  // The weights never change: those of the first stages are on their way before the step is known.
+  // The weights never change: those of some stages are on their way before the step is known. The
+  // loads of the kernels before this one would queue behind those of more.
   int early = 0;
   if constexpr (F::kStartsEarly) {
-    const Copies<F> copies(args.codes, tiles,
-                           TileOrder<F>(args, F::kTokens, slice_tile_count).slices(first));
-    for (; early < min(F::kStages, tiles.chunk_count); ++early) {
+    const CodeCopies copies(args, tiles,
+                            TileOrder<F>(args, F::kTokens, slice_tile_count).slices(first));
+    for (; early < min(kEarlyStages, tiles.chunk_count); ++early) {
       barrier_expect(&barriers.full[early], copies.bytes());
       copies.start(stages + early * F::kStageBytes + F::kTokenBytes, early, &barriers.full[early]);
     }
@@ -152,7 +168,7 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
   StageCursor<F::kStages> at;
   for (int index = first; index < order.count(); index += clusters) {
     const Tile tile = order.tile(index);
-    const Copies<F> weights(args.codes, tiles, tile.slices);
+    const CodeCopies weights(args, tiles, tile.slices);
     const TokenCopies<F> tokens(args, tiles, tile.token, token_count);
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       std::byte* stage = stages + at.stage * F::kStageBytes;
@@ -171,31 +187,6 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
     }
   }
 }
-
-// A lane's part of a slice of one chunk, in codes and as the operand.
-struct Fragments {
-  uint4 codes[kBlocksPerChunk];
-  uint2 factors;
-
-  __device__ void load(const std::byte* slice) {
-    const auto* vectors = reinterpret_cast<const uint4*>(slice);
-#pragma unroll
-    for (int i = 0; i < kBlocksPerChunk; ++i) {
-      codes[i] = vectors[i * kWarpThreads + threadIdx.x % kWarpThreads];
-    }
-    factors = *reinterpret_cast<const uint2*>(slice + kBlocksPerChunk * kE4m3HalfBytes);
-  }
-  __device__ void unpack(std::uint32_t (&operand)[kStepsPerChunk][4]) const {
-#pragma unroll
-    for (int i = 0; i < kBlocksPerChunk; ++i) {
-      const std::uint32_t factor = i == 0 ? factors.x : factors.y;
-      unpack_codes(codes[i].x, factor, operand[2 * i][0], operand[2 * i][1]);
-      unpack_codes(codes[i].y, factor, operand[2 * i][2], operand[2 * i][3]);
-      unpack_codes(codes[i].z, factor, operand[2 * i + 1][0], operand[2 * i + 1][1]);
-      unpack_codes(codes[i].w, factor, operand[2 * i + 1][2], operand[2 * i + 1][3]);
-    }
-  }
-};
 
 // Multiplies all chunks of a tile. A stage is given back once the products that read its tokens
 // have ended; the codes of the next one are fetched meanwhile.

@@ -47,9 +47,10 @@ __device__ inline float trailing_scale(const std::uint8_t* row, int dim) {
   return __uint_as_float(bits);
 }
 
+inline constexpr int kE8m0BlockLength = 32;
+
 // Element i of a row, in f32 before its rounding to bf16.
 __device__ inline float row_element(const RowEncoding& encoding, const std::byte* bytes, int i) {
-  constexpr int kE8m0BlockLength = 32;
   constexpr int kNvfp4BlockLength = 16;
   const auto* row = reinterpret_cast<const std::uint8_t*>(bytes);
   const int dim = encoding.dim;
@@ -81,9 +82,12 @@ __device__ inline uint4 row_elements8(const RowEncoding& encoding, const std::by
     return *reinterpret_cast<const uint4*>(row + 2 * i);
   }
   std::uint16_t out[8];
-  if (encoding.format == RowFormat::fp8_e4m3) {
+  const bool has_blocks = encoding.format == RowFormat::fp8_e4m3_e8m0;
+  if (has_blocks || encoding.format == RowFormat::fp8_e4m3) {
     const uint2 codes = *reinterpret_cast<const uint2*>(row + i);
-    const float scale = round_bf16(encoding.scale);
+    const auto* scales = reinterpret_cast<const std::uint8_t*>(row) + encoding.dim;
+    const float scale =
+        has_blocks ? e8m0_value(scales[i / kE8m0BlockLength]) : round_bf16(encoding.scale);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const std::uint32_t word = j < 4 ? codes.x : codes.y;
