@@ -12,8 +12,8 @@ import pleiades
 from conftest import TINY, TINY_LAYERS, require
 
 torch = require("torch")
-needs_gpu = not torch.cuda.is_available() and os.environ.get("PLE_REQUIRE_GPU") != "1"
-pytestmark = pytest.mark.skipif(needs_gpu, reason="no CUDA device")
+lacks_gpu = not torch.cuda.is_available() and os.environ.get("PLE_REQUIRE_GPU") != "1"
+pytestmark = pytest.mark.skipif(lacks_gpu, reason="no CUDA device")
 
 import pleiades.torch_op  # noqa: E402
 

@@ -1,5 +1,7 @@
 """The path of docs/python.md from nothing to generated tokens: the tool makes a model, transformers runs it."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +33,13 @@ def test_a_synthesised_model_generates(tmp_path: Path, dtype: str) -> None:
         )
         assert not any(loading.values())
         assert torch.equal(reference.generate(ids, pad_token_id=0, **options), tokens)
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    example = readme.read_text().split("```python\n")[1].split("```")[0]
+    tool("synth", str(tmp_path / "tiny"), "--preset", "tiny")
+    printed = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout
+    assert printed.startswith("tensor([[  3,  14,  15,  92,")
