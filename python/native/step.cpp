@@ -74,16 +74,14 @@ void take_counts(PyStep& self, nb::handle counts) {
 // A stream as an integer, an object of torch or cupy, or None for the default stream.
 void* to_stream(nb::handle stream) {
   if (stream.is_none()) return nullptr;
+  std::uintptr_t address = 0;
+  if (nb::try_cast(stream, address)) return reinterpret_cast<void*>(address);
   for (const char* name : {"cuda_stream", "ptr"}) {
     if (nb::hasattr(stream, name)) {
       return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(stream.attr(name)));
     }
   }
-  std::uintptr_t address = 0;
-  if (!nb::try_cast(stream, address)) {
-    refuse("stream is neither an address nor a stream of torch or cupy");
-  }
-  return reinterpret_cast<void*>(address);
+  refuse("stream is neither an address nor a stream of torch or cupy");
 }
 
 // The stream given, or the present one of the array's library.

@@ -61,7 +61,7 @@ class Flight:
         self._left = list(layer_indices)
         # The only copy from the device: padding is marked -1 on the way.
         ids = input_ids if mask is None else torch.where(mask.bool(), input_ids, -1)
-        host = ids.to("cpu", torch.int32)
+        host = ids.cpu()
         self._real = None if mask is None else host >= 0
         self._column_count = host.shape[1]
         self._counts = [host.shape[1]] * host.shape[0]
