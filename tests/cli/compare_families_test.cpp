@@ -1,9 +1,11 @@
 // `compare` over the golden models of every family but qwen4_exp, as a user runs it.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "support/test_device.hpp"
 #include "support/tool.hpp"
 
 namespace ple::test {
@@ -14,8 +16,11 @@ using Words = std::vector<std::string>;
 // Of a golden model and its file of vectors.
 Words compare(const std::string& model, const Words& options) {
   const std::string directory = std::string(PLE_TEST_DATA) + "/golden/" + model;
-  Words words = {"compare", directory, directory + "_io.safetensors"};
+  Words words = {"compare", directory, directory + "_io.safetensors", "--device", test_device()};
   words.insert(words.end(), options.begin(), options.end());
+  if (std::ranges::find(words, "--arithmetic") == words.end()) {
+    words.insert(words.end(), {"--arithmetic", "float32"});
+  }
   return words;
 }
 
@@ -33,7 +38,12 @@ Words engram(const std::string& layer, const std::string& output) {
           "--token-map-name", "token_map", "--output-name", "layer" + layer + "." + output};
 }
 
-TEST(CompareFamilies, EngramV41InBothProjections) {
+class CompareFamilies : public testing::Test {
+ protected:
+  void SetUp() override { skip_without_device(); }
+};
+
+TEST_F(CompareFamilies, EngramV41InBothProjections) {
   Words words = engram("14", "deq_f32.out_f32");
   words.insert(words.end(), {"--projection", "dequantized"});
   expect_close("engram_v41/tiny_hc4", words, 1e-5);
@@ -44,7 +54,7 @@ TEST(CompareFamilies, EngramV41InBothProjections) {
   EXPECT_EQ(run_tool(compare("engram_v41/tiny_hc4", words)).status, 1);
 }
 
-TEST(CompareFamilies, EngramV41HeedsTheMask) {
+TEST_F(CompareFamilies, EngramV41HeedsTheMask) {
   Words words = engram("1", "fp8.out_f32");
   words.erase(words.begin() + 2, words.begin() + 4);
   // The masked ids are the image's, which is dead by itself.
@@ -53,26 +63,26 @@ TEST(CompareFamilies, EngramV41HeedsTheMask) {
   expect_refused(compare("engram_v41/tiny_hc4", words), {"no_such_tensor"});
 }
 
-TEST(CompareFamilies, EngramNeedsItsTokenMap) {
+TEST_F(CompareFamilies, EngramNeedsItsTokenMap) {
   expect_refused(
       compare("engram_demo/tiny_hc4", {"--layer", "1", "--output-name", "layer1.f32.out"}),
       {"token map"});
 }
 
-TEST(CompareFamilies, EngramDemo) {
+TEST_F(CompareFamilies, EngramDemo) {
   expect_close(
       "engram_demo/tiny_hc4",
       {"--layer", "15", "--token-map-name", "token_map", "--output-name", "layer15.f32.out"}, 1e-5);
 }
 
-TEST(CompareFamilies, LongcatIsBitEqualInTheReferenceArithmetic) {
+TEST_F(CompareFamilies, LongcatIsBitEqualInTheReferenceArithmetic) {
   for (const char* model : {"longcat/tiny_lite", "longcat/tiny_next"}) {
     expect_close(model, {"--output-name", "f32.out"}, 1e-5);
     expect_close(model, {"--output-name", "bf16.out", "--arithmetic", "reference"}, 0);
   }
 }
 
-TEST(CompareFamilies, GemmaIsBitEqualInTheReferenceArithmetic) {
+TEST_F(CompareFamilies, GemmaIsBitEqualInTheReferenceArithmetic) {
   for (const char* model : {"gemma/tiny_gemma3n", "gemma/tiny_gemma4"}) {
     expect_close(model,
                  {"--input-name", "f32.inputs_embeds", "--output-name", "f32.per_layer_inputs"},
@@ -84,7 +94,7 @@ TEST(CompareFamilies, GemmaIsBitEqualInTheReferenceArithmetic) {
   }
 }
 
-TEST(CompareFamilies, OnlyFp8WeightsHaveAnFp8Projection) {
+TEST_F(CompareFamilies, OnlyFp8WeightsHaveAnFp8Projection) {
   expect_refused(compare("longcat/tiny_lite", {"--output-name", "f32.out", "--projection", "fp8"}),
                  {"fp8"});
 }
