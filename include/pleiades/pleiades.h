@@ -464,7 +464,7 @@ typedef struct ple_run_args {
   uint32_t struct_bytes;
   ple_element element;
   ple_output_mode mode;
-  const void* input; /* [token_count, input_elements], on the engine's device */
+  const void* input; /* [token_count, input_elements]; in device memory aligned to 16 bytes */
   void* output;      /* [token_count, output_elements]; may be input itself if both have one size */
   void* stream;      /* the device's stream; NULL on a CPU */
 } ple_run_args;
@@ -490,7 +490,8 @@ PLE_API ple_status ple_step_prepare(ple_step* step, void* stream);
  * rejected. On a GPU call it after the work was enqueued; it does not wait for the device. */
 PLE_API ple_status ple_step_commit(ple_step* step, const int32_t* accepted);
 
-/* Forgets what was staged; sequences stay where they are. Harmless when nothing is staged. */
+/* Forgets what was staged; sequences stay where they are. A graph that was launched and waits for
+ * its rows goes on with an empty batch. Harmless when nothing is staged. */
 PLE_API ple_status ple_step_discard(ple_step* step);
 
 /* ---- Whole tables, and measurements ---------------------------------------------------------- */

@@ -79,6 +79,17 @@ Status CudaLayer::prepare(LayerWorkspace& layer_workspace, const LayerRun& run) 
   return {};
 }
 
+namespace {
+
+Status check_alignment(const char* name, const void* address) {
+  constexpr std::uintptr_t kAlignment = 16;  // the kernels read whole vectors
+  if (reinterpret_cast<std::uintptr_t>(address) % kAlignment == 0) return {};
+  return error(StatusCode::invalid_argument, "{} at {} is not aligned to {} bytes", name,
+               fmt::ptr(address), kAlignment);
+}
+
+}  // namespace
+
 Status CudaLayer::run(LayerWorkspace& layer_workspace, const LayerRun& run) const {
   auto& workspace = static_cast<Workspace&>(layer_workspace);
   PLE_TRY_ASSIGN(const CudaScope scope, device_.enter());
@@ -87,6 +98,8 @@ Status CudaLayer::run(LayerWorkspace& layer_workspace, const LayerRun& run) cons
     PLE_TRY_ASSIGN(sees_input, device_.is_device_address(run.input));
   }
   PLE_TRY_ASSIGN(const bool sees_output, device_.is_device_address(run.output));
+  if (sees_input) PLE_TRY(check_alignment("input", run.input));
+  if (sees_output) PLE_TRY(check_alignment("output", run.output));
   if (sees_input && sees_output) return enqueue_batch(workspace, run, run.input, run.output);
   if (run.is_captured) {
     return error(StatusCode::invalid_argument,

@@ -66,8 +66,16 @@ Status DeviceStep::let_go(void* stream) {
   if (has_captured_wait_) PLE_TRY(device_.raise_flag(*flag_));
   is_prepared_ = true;
   prepared_stream_ = stream;
-  if (!has_captured_wait_) return {};
-  // The flag must have risen before the next batch lowers it.
+  return has_captured_wait_ ? await_flag() : Status();
+}
+
+Status DeviceStep::end_wait() {
+  PLE_TRY(device_.raise_flag(*flag_));
+  return await_flag();
+}
+
+// The flag must have risen before the next batch lowers it.
+Status DeviceStep::await_flag() {
   PLE_TRY(lease_.fence->record_placements());
   has_fence_ = true;
   return {};

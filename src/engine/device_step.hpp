@@ -37,6 +37,8 @@ class DeviceStep {
   bool has_captured_wait() const { return has_captured_wait_; }
   // Captured runs launched on this stream, before or from now on, find their batch.
   Status let_go(void* stream);
+  // Captured waits end, whatever stream they are on; there is one.
+  Status end_wait();
   bool is_prepared() const { return is_prepared_; }
 
   // Whatever was launched on the prepared stream by now belongs to the batch.
@@ -45,6 +47,7 @@ class DeviceStep {
   void end(std::vector<std::shared_ptr<SlotMemory>> states);
 
  private:
+  Status await_flag();
   DeviceStep(AsyncDevice& device, InFlight& in_flight) : device_(device), in_flight_(in_flight) {}
 
   AsyncDevice& device_;

@@ -287,13 +287,17 @@ Status Step::prepare(void* stream) {
     ran_ = true;
     return device_->let_go(stream);
   }
-  // A graph that waits already must not wait for ever: it gets an empty batch.
-  if (device_->has_captured_wait() && !device_->is_prepared() && prepare_layers(true).is_ok()) {
+  if (empties_graph()) {
     state_ = State::failed;
     failure_ = status;
     static_cast<void>(device_->let_go(stream));
   }
   return status;
+}
+
+// A graph that waits already must not wait for ever: it gets an empty batch.
+bool Step::empties_graph() {
+  return device_->has_captured_wait() && !device_->is_prepared() && prepare_layers(true).is_ok();
 }
 
 Status Step::prepare_layers(bool is_empty) {
@@ -335,7 +339,10 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
 
 void Step::discard() {
   if (state_ == State::idle) return;
-  if (device_ != nullptr) static_cast<void>(device_->record_prepared());
+  if (device_ != nullptr) {
+    if (empties_graph()) static_cast<void>(device_->end_wait());
+    static_cast<void>(device_->record_prepared());
+  }
   for (const Member& member : members_) {
     member.sequence->timeline().discard(member.staged.ticket, ran_);
   }

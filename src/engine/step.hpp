@@ -83,6 +83,7 @@ class Step {
   Status arrive(void* stream);
   LayerRun layer_run(const LayerPart& part, const StepRun& run) const;
   Status prepare_layers(bool is_empty);
+  bool empties_graph();
   void finish();
   std::int64_t bytes_for(std::int64_t token_count) const;
 

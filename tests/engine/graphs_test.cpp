@@ -279,5 +279,42 @@ TEST_F(Graphs, AFailedReadReleasesTheWaitAndFailsTheStep) {
   EXPECT_EQ(sequence.position(), 0);
 }
 
+TEST_F(Graphs, ADiscardedStepLetsTheGraphGoThatWaitsForIt) {
+  auto engine = open_engine(model_.model(), {.cache_bytes = 1000});
+  pleiades::Sequence sequence(engine);
+  Track track = make_track(10);
+  const std::vector<float> wanted = expected(track);
+  DeviceDecoder decoder(engine, kCapacity, Order::waiting_graph);
+  decoder.capture(sequence);
+  for (std::size_t at = 0; at < kTokens; at += 4) {
+    const std::vector<DeviceDecoder::Part> parts = {{&sequence, &track, 4}};
+    decoder.stage(parts);
+    decoder.fill(parts);
+    const std::vector<float> before = decoder.read_highway();
+    decoder.launch();
+    decoder.step().discard();
+    const std::vector<float> after = decoder.read_highway();
+    EXPECT_EQ(std::memcmp(after.data(), before.data(), before.size() * sizeof(float)), 0);
+    decoder.run(parts);
+  }
+  expect_same(track, wanted);
+}
+
+TEST_F(Graphs, MemoryThatTheKernelsCannotReadAtOnceIsRefused) {
+  auto engine = open_engine(model_.model());
+  pleiades::Sequence sequence(engine);
+  DeviceDecoder decoder(engine, 2, Order::eager);
+  decoder.step().stage(sequence, std::vector<std::int32_t>{1});
+  ple_run_args args = decoder.args();
+  args.input = static_cast<const float*>(args.input) + 1;
+  EXPECT_TRUE(
+      is_refused(PLE_INVALID_ARGUMENT, [&] { decoder.step().run(DeviceDecoder::kLayer, args); }));
+  args = decoder.args();
+  args.output = static_cast<float*>(args.output) + 2;
+  EXPECT_TRUE(
+      is_refused(PLE_INVALID_ARGUMENT, [&] { decoder.step().run(DeviceDecoder::kLayer, args); }));
+  decoder.step().discard();
+}
+
 }  // namespace
 }  // namespace ple::test
