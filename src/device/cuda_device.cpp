@@ -39,12 +39,17 @@ Result<CudaTraits> cuda_traits(std::int32_t device_index) {
   return traits;
 }
 
+Result<std::int32_t> current_cuda_device() {
+  int device = 0;
+  PLE_CUDA_TRY(cudaGetDevice(&device));
+  return device;
+}
+
 Result<CudaScope> CudaScope::enter(std::int32_t device_index) {
   CudaScope scope;
   PLE_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&scope.capture_mode_));
   scope.is_entered_ = true;
-  int previous = 0;
-  PLE_CUDA_TRY(cudaGetDevice(&previous));
+  PLE_TRY_ASSIGN(const std::int32_t previous, current_cuda_device());
   if (previous == device_index) return scope;
   PLE_CUDA_TRY(cudaSetDevice(device_index));
   scope.previous_device_ = previous;

@@ -31,6 +31,9 @@ struct CudaTraits {
 std::int32_t cuda_device_count();
 Result<CudaTraits> cuda_traits(std::int32_t device_index);
 
+// The device that is current for the calling thread.
+Result<std::int32_t> current_cuda_device();
+
 // Makes a device current for the calling thread, and calls legal that are not captured while a
 // stream is being captured, by this thread or another; ends both when it goes.
 class CudaScope {

@@ -2,25 +2,26 @@
 
 #include "base/error.hpp"
 #include "device/cuda_check.hpp"
+#include "device/cuda_device.hpp"
 
 namespace ple {
 
 namespace {
 
-// Frees while a stream is being captured too, which is legal since it is not part of it.
+// On the memory's own device, since a call makes the context of the current one; and while a stream
+// is being captured too, which is legal since it is not part of it.
 template <class Free>
-void free_uncaptured(void* data, Free free) {
+void free_on(std::int32_t device_index, void* data, Free free) {
   if (data == nullptr) return;
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  const auto scope = CudaScope::enter(device_index);
   (void)free(data);  // fails only where the driver is already gone
-  (void)cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
 }  // namespace
 
 Result<DeviceBuffer> DeviceBuffer::allocate(std::size_t bytes) {
   DeviceBuffer buffer;
+  PLE_TRY_ASSIGN(buffer.device_index_, current_cuda_device());
   void* data = nullptr;
   if (bytes != 0) {
     const cudaError_t code = cudaMalloc(&data, bytes);
@@ -40,13 +41,15 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   release();
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
+  device_index_ = other.device_index_;
   return *this;
 }
 
-void DeviceBuffer::release() { free_uncaptured(data_, cudaFree); }
+void DeviceBuffer::release() { free_on(device_index_, data_, cudaFree); }
 
 Result<PinnedBuffer> PinnedBuffer::allocate(std::size_t bytes) {
   PinnedBuffer buffer;
+  PLE_TRY_ASSIGN(buffer.device_index_, current_cuda_device());
   void* data = nullptr;
   if (bytes != 0) {
     const cudaError_t code =
@@ -67,10 +70,11 @@ PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
   release();
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
+  device_index_ = other.device_index_;
   return *this;
 }
 
-void PinnedBuffer::release() { free_uncaptured(data_, cudaFreeHost); }
+void PinnedBuffer::release() { free_on(device_index_, data_, cudaFreeHost); }
 
 Status copy_async(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return {};

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "base/status.hpp"
@@ -30,6 +31,7 @@ class DeviceBuffer {
   void release();
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::int32_t device_index_ = 0;
 };
 
 // Owns page-locked host memory that every device reads and writes at the same address.
@@ -52,6 +54,7 @@ class PinnedBuffer {
   void release();
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::int32_t device_index_ = 0;
 };
 
 // Enqueues a copy; the direction follows from the addresses. Host memory must be pinned for the

@@ -1,11 +1,13 @@
 #include "device/cuda_stream.hpp"
 
 #include "device/cuda_check.hpp"
+#include "device/cuda_device.hpp"
 
 namespace ple {
 
 Result<CudaStream> CudaStream::create() {
   CudaStream stream;
+  PLE_TRY_ASSIGN(stream.device_index_, current_cuda_device());
   PLE_CUDA_TRY(cudaStreamCreateWithFlags(&stream.stream_, cudaStreamNonBlocking));
   return stream;
 }
@@ -15,6 +17,7 @@ Result<CudaStream> CudaStream::create_preferred() {
   int most = 0;
   PLE_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &most));
   CudaStream stream;
+  PLE_TRY_ASSIGN(stream.device_index_, current_cuda_device());
   PLE_CUDA_TRY(cudaStreamCreateWithPriority(&stream.stream_, cudaStreamNonBlocking, most));
   return stream;
 }
@@ -23,11 +26,14 @@ CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
   if (this == &other) return *this;
   release();
   stream_ = std::exchange(other.stream_, nullptr);
+  device_index_ = other.device_index_;
   return *this;
 }
 
 void CudaStream::release() {
-  if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  if (stream_ == nullptr) return;
+  const auto scope = CudaScope::enter(device_index_);
+  (void)cudaStreamDestroy(stream_);
 }
 
 Status CudaStream::synchronize() const {
@@ -37,6 +43,7 @@ Status CudaStream::synchronize() const {
 
 Result<CudaEvent> CudaEvent::create() {
   CudaEvent event;
+  PLE_TRY_ASSIGN(event.device_index_, current_cuda_device());
   PLE_CUDA_TRY(cudaEventCreateWithFlags(&event.event_, cudaEventDisableTiming));
   return event;
 }
@@ -45,11 +52,14 @@ CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
   if (this == &other) return *this;
   release();
   event_ = std::exchange(other.event_, nullptr);
+  device_index_ = other.device_index_;
   return *this;
 }
 
 void CudaEvent::release() {
-  if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  if (event_ == nullptr) return;
+  const auto scope = CudaScope::enter(device_index_);
+  (void)cudaEventDestroy(event_);
 }
 
 Status CudaEvent::record(cudaStream_t stream) const {

@@ -2,20 +2,21 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "base/status.hpp"
 
 namespace ple {
 
-// Owns a non-blocking stream of the device that was current at create().
+// Owns a non-blocking stream of the device that was current at create(), and is destroyed on it.
 class CudaStream {
  public:
   static Result<CudaStream> create();
   // The device prefers its work to that of other streams.
   static Result<CudaStream> create_preferred();
   CudaStream() = default;
-  CudaStream(CudaStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  CudaStream(CudaStream&& other) noexcept { *this = std::move(other); }
   CudaStream& operator=(CudaStream&& other) noexcept;
   ~CudaStream() { release(); }
 
@@ -25,6 +26,7 @@ class CudaStream {
  private:
   void release();
   cudaStream_t stream_ = nullptr;
+  std::int32_t device_index_ = 0;
 };
 
 // Owns an event without timing.
@@ -32,7 +34,7 @@ class CudaEvent {
  public:
   static Result<CudaEvent> create();
   CudaEvent() = default;
-  CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent(CudaEvent&& other) noexcept { *this = std::move(other); }
   CudaEvent& operator=(CudaEvent&& other) noexcept;
   ~CudaEvent() { release(); }
 
@@ -47,6 +49,7 @@ class CudaEvent {
  private:
   void release();
   cudaEvent_t event_ = nullptr;
+  std::int32_t device_index_ = 0;
 };
 
 // Whether work enqueued on the stream is being captured into a graph.

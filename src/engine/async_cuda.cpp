@@ -94,6 +94,7 @@ Result<std::unique_ptr<Fence>> AsyncCuda::make_fence() {
 }
 
 Result<bool> AsyncCuda::is_capturing(void* stream) {
+  PLE_TRY_ASSIGN(const CudaScope scope, enter());
   return ple::is_capturing(static_cast<cudaStream_t>(stream));
 }
 

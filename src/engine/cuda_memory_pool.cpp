@@ -49,10 +49,12 @@ Result<std::unique_ptr<SlotMemory>> CudaMemoryPool::make_state(std::size_t bytes
   DeviceBuffer buffer;
   {
     const MutexLock lock(mutex_);
-    std::vector<DeviceBuffer>& free = free_states_[bytes];
-    if (!free.empty()) {
-      buffer = std::move(free.back());
-      free.pop_back();
+    Shelf& shelf = shelves_[bytes];
+    if (shelf.free.empty()) {
+      shelf.free.reserve(++shelf.made_count);
+    } else {
+      buffer = std::move(shelf.free.back());
+      shelf.free.pop_back();
     }
   }
   if (buffer.data() == nullptr) {
@@ -64,7 +66,7 @@ Result<std::unique_ptr<SlotMemory>> CudaMemoryPool::make_state(std::size_t bytes
 
 void CudaMemoryPool::take_back(DeviceBuffer buffer) {
   const MutexLock lock(mutex_);
-  free_states_[buffer.bytes()].push_back(std::move(buffer));
+  shelves_[buffer.bytes()].free.push_back(std::move(buffer));
 }
 
 }  // namespace ple

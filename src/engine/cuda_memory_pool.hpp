@@ -32,12 +32,19 @@ class CudaMemoryPool {
   class DeviceMemory;
   class StateMemory;
 
+  // States of one size. There is always room for all that were made, so that one that comes back
+  // needs no memory.
+  struct Shelf {
+    std::size_t made_count = 0;
+    std::vector<DeviceBuffer> free;
+  };
+
   void take_back(DeviceBuffer buffer) PLE_EXCLUDES(mutex_);
 
   const std::int32_t device_index_;
   const CudaStream& stream_;  // for copies
   Mutex mutex_;
-  std::map<std::size_t, std::vector<DeviceBuffer>> free_states_ PLE_GUARDED_BY(mutex_);
+  std::map<std::size_t, Shelf> shelves_ PLE_GUARDED_BY(mutex_);  // by bytes
 };
 
 }  // namespace ple

@@ -98,5 +98,24 @@ TEST(CudaFaults, EveryCallMayFailOnce) {
   }
 }
 
+// The context of a device that nobody asked for would take hundreds of megabytes of it.
+TEST(CudaFaults, AnEngineUsesItsOwnDeviceAlone) {
+  fail_cuda_call(-1);
+  const SmallModel model(12);
+  {
+    auto engine = pleiades::Engine::open(model.model(), {.device = "cuda:1", .cache_bytes = 1500});
+    pleiades::Sequence sequence(engine);
+    pleiades::Step step(engine);
+    Track track{.name = 4, .tokens = {1, 2, 3, 4, 5, 6, 7, 8}, .out = {}};
+    advance(step, sequence, track, 5);
+    const std::vector<std::byte> blob = sequence.snapshot(PLE_SNAPSHOT_COMPACT);
+    pleiades::Sequence other(engine);
+    other.restore(blob);
+    advance(step, other, track, 3);
+  }
+  EXPECT_TRUE(cuda_device_was_used(1));
+  EXPECT_FALSE(cuda_device_was_used(0));
+}
+
 }  // namespace
 }  // namespace ple::test

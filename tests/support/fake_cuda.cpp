@@ -22,6 +22,7 @@ namespace {
 std::atomic<std::int64_t> calls_until_failure{-1};
 std::atomic<std::int64_t> call_count{0};
 std::atomic<std::int64_t> allocation_count{0};
+std::atomic<bool> is_device_used[2];
 
 thread_local int current_device = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
@@ -33,9 +34,14 @@ constexpr std::size_t kAllocationAlignment = 1024;
 void fail_cuda_call(std::int64_t nth) {
   call_count = 0;
   calls_until_failure = nth;
+  for (auto& is_used : is_device_used) is_used = false;
 }
+bool cuda_device_was_used(int device) { return is_device_used[device]; }
+
 std::int64_t cuda_call_count() { return call_count; }
 std::int64_t cuda_allocation_count() { return allocation_count; }
+
+void use_device() { is_device_used[current_device] = true; }
 
 bool this_call_fails() {
   ++call_count;
@@ -148,6 +154,7 @@ using ple::test::FakeStream;
 using ple::test::this_call_fails;
 
 #define FAIL_IF_ASKED(code) \
+  ple::test::use_device();  \
   if (this_call_fails()) return code
 
 namespace {
@@ -173,6 +180,7 @@ cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
 
 cudaError_t release(void* data) {
   if (data == nullptr) return cudaSuccess;
+  ple::test::use_device();
   FakeDevice::get().synchronize_all();
   FakeDevice::get().forget(data);
   std::free(data);
@@ -188,7 +196,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  FAIL_IF_ASKED(cudaErrorUnknown);
+  if (this_call_fails()) return cudaErrorUnknown;
   std::memset(properties, 0, sizeof(*properties));
   std::snprintf(properties->name, sizeof(properties->name), "none");
   properties->major = 9;
@@ -196,7 +204,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  FAIL_IF_ASKED(cudaErrorUnknown);
+  if (this_call_fails()) return cudaErrorUnknown;
   *device = ple::test::current_device;
   return cudaSuccess;
 }
@@ -280,6 +288,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  ple::test::use_device();
   const std::scoped_lock lock(FakeDevice::get().mutex());
   FakeDevice::get().give_back(FakeDevice::get().stream(stream));
   return cudaSuccess;
@@ -305,6 +314,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  ple::test::use_device();
   delete &event_of(event);
   return cudaSuccess;
 }
@@ -372,6 +382,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  ple::test::use_device();
   delete &graph_of(exec);
   return cudaSuccess;
 }

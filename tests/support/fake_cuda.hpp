@@ -19,4 +19,7 @@ std::int64_t cuda_call_count();
 // Allocations of device and pinned memory that are not freed.
 std::int64_t cuda_allocation_count();
 
+// Whether a call since fail_cuda_call made this device's context, as most do while it is current.
+bool cuda_device_was_used(int device);
+
 }  // namespace ple::test

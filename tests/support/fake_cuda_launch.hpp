@@ -25,6 +25,7 @@ inline void require(const Status& status) {
 
 // operation: in the stream's turn, until it returns true.
 inline Status launch(cudaStream_t stream, std::function<bool()> operation) {
+  use_device();
   if (this_call_fails()) return cuda_status(cudaErrorLaunchFailure, "a launch");
   return cuda_status(FakeDevice::get().enqueue(stream, std::move(operation)), "a launch");
 }

@@ -91,4 +91,7 @@ class FakeDevice {
 // Whether this call shall report an error.
 bool this_call_fails();
 
+// For calls that make the current device's context.
+void use_device();
+
 }  // namespace ple::test
