@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "base/error.hpp"
@@ -59,22 +60,23 @@ Result<bool> AsyncCuda::probe_graph_wait() {
     return kernels::raise_flag_cuda(flag_of(*answer), own_stream_.get());
   });
   if (!graph.is_ok()) return false;
-  PLE_TRY_ASSIGN(const CudaEvent ended, CudaEvent::create());
-  PLE_TRY(graph.value().launch(own_stream_.get()));
-  Status status = ended.record(own_stream_.get());
+  // By the host after a while, so that the wait ends in any case; launching may wait for it too
+  // (CUDA_LAUNCH_BLOCKING).
+  std::promise<void> end;
+  std::future<bool> is_late = std::async(std::launch::async, [&, ended = end.get_future()] {
+    if (ended.wait_for(kPatience) == std::future_status::ready) return false;
+    store_flag(*waited, 1);
+    return true;
+  });
+  Status status = graph.value().launch(own_stream_.get());
   if (status.is_ok()) status = kernels::raise_flag_cuda(flag_of(*waited), placements_->stream());
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  bool has_answered = false;
-  while (status.is_ok() && !has_answered && std::chrono::steady_clock::now() < deadline) {
-    const Result<bool> is_done = ended.is_done();
-    status = is_done.status();
-    has_answered = is_done.is_ok() && is_done.value();
-  }
-  store_flag(*waited, 1);  // by the host, so that it ends in any case
-  PLE_TRY(own_stream_.synchronize());
+  if (!status.is_ok()) store_flag(*waited, 1);
+  const Status ended = own_stream_.synchronize();
+  end.set_value();
   PLE_TRY(status);
+  PLE_TRY(ended);
   const std::atomic_ref<std::uint32_t> written(*flag_of(*answer));
-  return has_answered && written.load(std::memory_order_acquire) == 1;
+  return !is_late.get() && written.load(std::memory_order_acquire) == 1;
 }
 
 Result<bool> AsyncCuda::is_device_address(const void* address) const {

@@ -98,6 +98,20 @@ TEST(CudaFaults, EveryCallMayFailOnce) {
   }
 }
 
+TEST(CudaFaults, GraphsDoNotWaitWhereALaunchReturnsAtItsEnd) {
+  fail_cuda_call(-1);
+  const SmallModel model(13);
+  block_cuda_launches(true);
+  auto engine = open_engine(model.model());
+  EXPECT_EQ(engine.info().graph_wait, 0);
+  pleiades::Sequence sequence(engine);
+  DeviceDecoder decoder(engine, 4, Order::prepared_graph);
+  decoder.capture(sequence);
+  Track track{.name = 5, .tokens = {1, 2, 3}, .out = {}};
+  decoder.run(std::vector<DeviceDecoder::Part>{{&sequence, &track, 3}});
+  block_cuda_launches(false);
+}
+
 // The context of a device that nobody asked for would take hundreds of megabytes of it.
 TEST(CudaFaults, AnEngineUsesItsOwnDeviceAlone) {
   fail_cuda_call(-1);

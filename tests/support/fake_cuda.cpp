@@ -23,6 +23,7 @@ std::atomic<std::int64_t> calls_until_failure{-1};
 std::atomic<std::int64_t> call_count{0};
 std::atomic<std::int64_t> allocation_count{0};
 std::atomic<bool> is_device_used[2];
+std::atomic<bool> launches_block{false};
 
 thread_local int current_device = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
@@ -36,6 +37,7 @@ void fail_cuda_call(std::int64_t nth) {
   calls_until_failure = nth;
   for (auto& is_used : is_device_used) is_used = false;
 }
+void block_cuda_launches(bool are_blocking) { launches_block = are_blocking; }
 bool cuda_device_was_used(int device) { return is_device_used[device]; }
 
 std::int64_t cuda_call_count() { return call_count; }
@@ -391,6 +393,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   for (const auto& operation : graph_of(exec).operations) {
     FakeDevice::get().enqueue(stream, operation);
   }
+  if (ple::test::launches_block) FakeDevice::get().synchronize(stream);
   return cudaSuccess;
 }
 

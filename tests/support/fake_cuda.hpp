@@ -19,6 +19,9 @@ std::int64_t cuda_call_count();
 // Allocations of device and pinned memory that are not freed.
 std::int64_t cuda_allocation_count();
 
+// From now on launching a graph returns when it has ended, as under CUDA_LAUNCH_BLOCKING.
+void block_cuda_launches(bool are_blocking);
+
 // Whether a call since fail_cuda_call made this device's context, as most do while it is current.
 bool cuda_device_was_used(int device);
 
