@@ -2,7 +2,6 @@
 
 #include "device/cuda_device.hpp"
 #include "kernels/block_product_few.cuh"
-#include "kernels/block_product_many.cuh"
 #include "kernels/block_product_mma.cuh"
 
 namespace ple::kernels {
@@ -15,7 +14,8 @@ struct BlockProductStep {
 };
 
 // From the step's block to the finished totals, in the form that suits the device and the number of
-// tokens. Sets where product finds the step, for kernels that come after.
+// tokens; product_few_cuda and product_many_cuda are the family's. Sets where product finds the
+// step, for kernels that come after.
 template <class Family>
 Status block_product_step_cuda(Family& product, const BlockProductStep& at, cudaStream_t stream) {
   const std::int32_t capacity = product.token_capacity;
@@ -26,10 +26,10 @@ Status block_product_step_cuda(Family& product, const BlockProductStep& at, cuda
   PLE_TRY(copy_step_cuda(at.pinned_step, at.step, TokenStepBlock::bytes(at.column_count, capacity),
                          stream));
   product.step = TokenStepBlock::view(at.step, at.column_count, capacity);
-  if (is_few) return block_product_few_cuda(product, few, is_overlapped, stream);
+  if (is_few) return product_few_cuda(product, few, is_overlapped, stream);
   PLE_TRY(gather_blocks_cuda(product, is_overlapped, stream));
   if (!at.traits.has_wgmma()) return block_product_mma_cuda(product, is_overlapped, stream);
-  return block_product_many_cuda(product, at.traits.multiprocessor_count, is_overlapped, stream);
+  return product_many_cuda(product, at.traits.multiprocessor_count, is_overlapped, stream);
 }
 
 }  // namespace ple::kernels

@@ -1,0 +1,16 @@
+#include "kernels/block_product_many.cuh"
+#include "kernels/gemma_product.cuh"
+
+namespace ple::kernels {
+
+Status product_few_cuda(const GemmaProduct& product, const FewPlan& plan, bool is_overlapped,
+                        cudaStream_t stream) {
+  return block_product_few_cuda(product, plan, is_overlapped, stream);
+}
+
+Status product_many_cuda(const GemmaProduct& product, int multiprocessor_count, bool is_overlapped,
+                         cudaStream_t stream) {
+  return block_product_many_cuda(product, multiprocessor_count, is_overlapped, stream);
+}
+
+}  // namespace ple::kernels
