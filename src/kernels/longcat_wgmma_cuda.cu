@@ -8,8 +8,8 @@ Status product_few_cuda(const LongcatProduct& product, const FewPlan& plan, bool
   return block_product_few_cuda(product, plan, is_overlapped, stream);
 }
 
-Status product_many_cuda(const LongcatProduct& product, int multiprocessor_count, bool is_overlapped,
-                         cudaStream_t stream) {
+Status product_many_cuda(const LongcatProduct& product, int multiprocessor_count,
+                         bool is_overlapped, cudaStream_t stream) {
   return block_product_many_cuda(product, multiprocessor_count, is_overlapped, stream);
 }
 
