@@ -1,6 +1,7 @@
 #include "engine/in_flight.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace ple {
 
@@ -45,13 +46,24 @@ void InFlight::end_now(StepLease& lease) {
 }
 
 Status InFlight::wait_for(const SlotMemory& state) {
+  // Not by waiting for a fence, which would keep the lock: the device may need what others do next.
+  for (;;) {
+    PLE_TRY_ASSIGN(const bool is_used, uses(state));
+    if (!is_used) return {};
+    std::this_thread::yield();
+  }
+}
+
+Result<bool> InFlight::uses(const SlotMemory& state) {
   const MutexLock lock(mutex_);
   for (const StepLease* lease : leases_) {
-    const bool uses_state = std::any_of(lease->states.begin(), lease->states.end(),
-                                        [&](const auto& used) { return used.get() == &state; });
-    if (uses_state) PLE_TRY(lease->fence->wait());
+    const bool has_state = std::any_of(lease->states.begin(), lease->states.end(),
+                                       [&](const auto& used) { return used.get() == &state; });
+    if (!has_state) continue;
+    PLE_TRY_ASSIGN(const bool is_passed, lease->fence->is_passed());
+    if (!is_passed) return true;
   }
-  return {};
+  return false;
 }
 
 }  // namespace ple

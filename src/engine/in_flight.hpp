@@ -37,6 +37,8 @@ class InFlight {
   Status wait_for(const SlotMemory& state) PLE_EXCLUDES(mutex_);
 
  private:
+  // Whether the device still does.
+  Result<bool> uses(const SlotMemory& state) PLE_EXCLUDES(mutex_);
   bool holds(const StepLease& lease) const PLE_REQUIRES(mutex_);
   static void give_back(StepLease& lease);
 

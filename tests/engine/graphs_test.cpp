@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/device_decoder.hpp"
@@ -298,6 +300,48 @@ TEST_F(Graphs, ADiscardedStepLetsTheGraphGoThatWaitsForIt) {
     decoder.run(parts);
   }
   expect_same(track, wanted);
+}
+
+// The device passes what the snapshot waits for only after this thread has staged more and prepared
+// the graph that waits.
+TEST_F(Graphs, AStepIsStagedWhileASnapshotWaitsForTheDevice) {
+  auto engine = open_engine(model_.model());
+  std::vector<Track> tracks;
+  std::vector<pleiades::Sequence> sequences;
+  for (std::uint64_t name = 0; name < 3; ++name) {
+    tracks.push_back(make_track(name));
+    sequences.emplace_back(engine);
+  }
+  DeviceDecoder waiting(engine, 1, Order::waiting_graph);
+  waiting.capture(sequences[0]);
+  DeviceDecoder eager(engine, 1, Order::eager);
+  pleiades::Step more(engine);
+  const std::vector<DeviceDecoder::Part> first = {{&sequences[0], &tracks[0], 1}};
+  waiting.stage(first);
+  waiting.fill(first);
+  waiting.launch();
+  const std::vector<DeviceDecoder::Part> second = {{&sequences[1], &tracks[1], 1}};
+  eager.stage(second);
+  eager.fill(second);
+  ASSERT_TRUE(eager.stream().synchronize().is_ok());
+  ple_run_args args = eager.args();
+  args.stream = waiting.stream().get();  // behind the graph
+  eager.step().run(DeviceDecoder::kLayer, args);
+  eager.step().commit();
+
+  std::atomic<bool> is_saving{false};
+  std::thread saving([&] {
+    is_saving = true;
+    EXPECT_FALSE(sequences[1].snapshot(PLE_SNAPSHOT_FULL).empty());
+  });
+  while (!is_saving) std::this_thread::yield();
+  for (int i = 0; i < 2000; ++i) {
+    more.stage(sequences[2], std::vector<std::int32_t>{1});
+    more.discard();
+  }
+  waiting.step().prepare(waiting.stream().get());
+  waiting.step().commit();
+  saving.join();
 }
 
 TEST_F(Graphs, MemoryThatTheKernelsCannotReadAtOnceIsRefused) {
