@@ -44,12 +44,13 @@ struct Work {
 
 template <class Layer, class Problem>
 void bench_layer(const char* name, const Problem& problem, const Work& work, const Rates& rates,
-                 bool is_smoke) {
+                 bool is_smoke, std::int32_t only_tokens) {
   const std::vector<float> expected = problem.run_cpu(false, HighwayType::bf16);
   const std::size_t width = expected.size() / static_cast<std::size_t>(problem.tokens.token_count);
   const CudaStream stream = CudaStream::create().value();
   for (const std::int32_t tokens : kStepTokens) {
     if (tokens > problem.tokens.token_count) break;
+    if (only_tokens != 0 && tokens != only_tokens) continue;
     std::vector<std::unique_ptr<Layer>> layers;
     std::vector<CudaGraph> graphs;
     for (std::size_t i = 0; i < (is_smoke ? 1 : kRotation); ++i) {
@@ -105,10 +106,12 @@ int run(int argc, char** argv) {
     return 77;
   }
   bool is_smoke = false;
+  std::int32_t only_tokens = 0;
   Rates rates{.tflops = 767.0};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--smoke") is_smoke = true;
+    if (argument.starts_with("--tokens=")) only_tokens = std::atoi(argv[i] + 9);
     if (argument.starts_with("--tflops=")) rates.tflops = std::strtod(argv[i] + 9, nullptr);
   }
   const CudaTraits traits = cuda_traits(0).value();
@@ -120,10 +123,10 @@ int run(int argc, char** argv) {
   const std::int32_t tokens = is_smoke ? 64 : 4096;
   bench_layer<LongcatCuda>("longcat",
                            LongcatProblem(random, kLongcatLite, RowFormat::bf16, tokens, 1U << 15),
-                           longcat_work(kLongcatLite), rates, is_smoke);
+                           longcat_work(kLongcatLite), rates, is_smoke, only_tokens);
   bench_layer<GemmaCuda>("gemma",
                          GemmaProblem(random, kGemmaE2b, RowFormat::bf16, tokens, 1U << 11),
-                         gemma_work(kGemmaE2b), rates, is_smoke);
+                         gemma_work(kGemmaE2b), rates, is_smoke, only_tokens);
   return 0;
 }
 

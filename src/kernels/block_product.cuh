@@ -6,11 +6,12 @@
 
 // What the kernels of block_product.hpp share. They are templates over a Family, the product of one
 // model family, which is also their argument: a BlockProduct with
-//   Source, locate(token, block, k)     where elements k .. k + 7 of a block of x come from
-//   read(sources, pieces)               several of them, so that their latency is paid once
-//   First, first(token, column)         what the sum of columns column .. column + 3 begins with,
-//   first_value(First)                  as it lies in memory, and its value
-//   finish(token, column, total)        takes four totals
+//   row(token, block)               a block of x of a token, as 64 bits
+//   read(rows, k, pieces)           elements k .. k + 7 of several rows, so that their latency is
+//                                   paid once
+//   First, first(token, column)     what the sum of columns column .. column + 3 begins with,
+//   first_value(First)              as it lies in memory, and its value
+//   finish(token, column, totals)   takes several slices of a token from column on
 
 namespace ple::kernels {
 
@@ -32,8 +33,9 @@ __device__ inline int piece_place(int piece, int row) { return piece % kChunkPie
 
 __device__ inline const std::byte* weight_tile(const BlockProduct& product, int panel, int chunk) {
   const int weight_chunks = product.tiles.weight_block_count * product.tiles.block_chunks();
-  return reinterpret_cast<const std::byte*>(product.weights) +
-         (std::int64_t{panel} * weight_chunks + chunk % weight_chunks) * kPanelTileBytes;
+  const std::int64_t tile =
+      std::int64_t{chunk % weight_chunks} * product.tiles.panel_count() + panel;
+  return reinterpret_cast<const std::byte*>(product.weights) + tile * kPanelTileBytes;
 }
 
 // The rows of the tile of x from a token on; they lie in one token block.
@@ -43,6 +45,41 @@ __device__ inline std::byte* x_tile(const BlockProduct& product, int token, int 
   const std::int64_t tile = std::int64_t{token_block} * product.tiles.chunk_count() + chunk;
   return reinterpret_cast<std::byte*>(product.x) +
          (tile * block_rows + token - token_block * block_rows) * kTileRowBytes;
+}
+
+// The rows first, first + stride .. of count.
+struct RowRange {
+  int first;
+  int stride;
+  int count;
+};
+
+// A warp reads blocks of x: row_of(i) is that of row i of the range, store(i, piece, elements)
+// takes its pieces, of kBatch rows at a time.
+template <int kBatch, class Family, class RowOf, class Store>
+__device__ inline void gather_rows(const Family& family, RowRange range, const RowOf& row_of,
+                                   const Store& store) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+  const int pieces = family.tiles.block_chunks() * kChunkPieces;
+  for (int first = range.first; first < range.count; first += range.stride * kWarpThreads) {
+    const int own = first + lane * range.stride;
+    const std::uint64_t own_row = own < range.count ? row_of(own) : 0;
+    for (int begin = 0; begin < kWarpThreads; begin += kBatch) {
+      if (first + begin * range.stride >= range.count) break;
+      std::uint64_t rows[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) rows[i] = __shfl_sync(kWholeWarp, own_row, begin + i);
+      for (int piece = lane; piece < pieces; piece += kWarpThreads) {
+        uint4 elements[kBatch];
+        family.read(rows, piece * kPiece, elements);
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+          const int index = first + (begin + i) * range.stride;
+          if (index < range.count) store(index, piece, elements[i]);
+        }
+      }
+    }
+  }
 }
 
 __device__ inline float add_block(float total, float sum, bool rounds_each) {
@@ -99,19 +136,18 @@ __device__ inline void finish_rows(const Family& family, const float (&totals)[k
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if (token + 8 * half >= token_count) continue;
+    float4 slices[kCount / kSliceSums];
 #pragma unroll
     for (int i = 0; i < kCount / kSliceSums; ++i) {
-      const int at = column + i * kSliceColumns;
-      if (at >= family.tiles.column_count) continue;
-      family.finish(token + 8 * half, at, accumulated(totals + i * kSliceSums, half));
+      slices[i] = accumulated(totals + i * kSliceSums, half);
     }
+    family.finish(token + 8 * half, column, slices);
   }
 }
 
 namespace {
 
 constexpr int kGatherThreads = 128;
-constexpr int kGatherBatch = 4;  // pieces that a thread has on their way
 
 // A thread block brings one token of x into its tiles.
 template <class Family>
@@ -121,27 +157,17 @@ __global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
   wait_previous_kernel();
   const int token = static_cast<int>(blockIdx.x);
   if (token >= family.step.counts->token_count) return;
-  const int block_pieces = family.tiles.block_chunks() * kChunkPieces;
-  const int piece_count = family.tiles.block_count * block_pieces;
-  for (int begin = static_cast<int>(threadIdx.x); begin < piece_count;
-       begin += kGatherBatch * kGatherThreads) {
-    typename Family::Source sources[kGatherBatch];
-#pragma unroll
-    for (int i = 0; i < kGatherBatch; ++i) {
-      const int piece = min(begin + i * kGatherThreads, piece_count - 1);
-      sources[i] = family.locate(token, piece / block_pieces, piece % block_pieces * kPiece);
-    }
-    uint4 pieces[kGatherBatch];
-    family.read(sources, pieces);
-#pragma unroll
-    for (int i = 0; i < kGatherBatch; ++i) {
-      const int piece = begin + i * kGatherThreads;
-      if (piece < piece_count) {
-        std::byte* row = x_tile(family, token, piece / kChunkPieces);
-        reinterpret_cast<uint4*>(row)[piece_place(piece, token)] = pieces[i];
-      }
-    }
-  }
+  const int block_chunks = family.tiles.block_chunks();
+  gather_rows<4>(
+      family,
+      {.first = static_cast<int>(threadIdx.x) / kWarpThreads,
+       .stride = kGatherThreads / kWarpThreads,
+       .count = family.tiles.block_count},
+      [&](int block) { return family.row(token, block); },
+      [&](int block, int piece, uint4 elements) {
+        std::byte* row = x_tile(family, token, block * block_chunks + piece / kChunkPieces);
+        reinterpret_cast<uint4*>(row)[piece_place(piece, token)] = elements;
+      });
 }
 
 }  // namespace

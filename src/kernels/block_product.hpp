@@ -12,8 +12,8 @@
 // tokens of the step. Where a product rounds each block, its sum and the total are rounded to bf16.
 //
 // Both operands lie in tiles of chunks as in ple_tiles.hpp; a block begins at a whole chunk:
-//   weights  [panel, weight block, chunk, kPanelColumns rows, 128 B], columns in the same order
-//            within each 16
+//   weights  [weight block, chunk, panel, kPanelColumns rows, 128 B], columns in the same order
+//            within each 16; neighbouring panels are one copy
 //   x        [token block, block, chunk, block_rows, 128 B]
 
 namespace ple::kernels {
@@ -27,15 +27,19 @@ struct BlockTiles {
   std::int32_t block_count = 0;         // of x
   std::int32_t weight_block_count = 0;  // block b of x meets weight block b % weight_block_count
 
+  // Even, so that two make a wide tile; zeros behind the columns.
   constexpr std::int32_t panel_count() const {
-    return (column_count + kPanelColumns - 1) / kPanelColumns;
+    return (column_count + 2 * kPanelColumns - 1) / (2 * kPanelColumns) * 2;
   }
   constexpr std::int32_t block_chunks() const { return (block_dim + kChunk - 1) / kChunk; }
   constexpr std::int32_t chunk_count() const { return block_count * block_chunks(); }
 
+  // Elements of a block of weights.
+  constexpr std::int64_t block_length() const {
+    return std::int64_t{block_chunks()} * panel_count() * kPanelColumns * kChunk;
+  }
   constexpr std::size_t weight_bytes() const {
-    return std::size_t(panel_count()) * std::size_t(weight_block_count * block_chunks()) *
-           kPanelTileBytes;
+    return std::size_t(weight_block_count) * std::size_t(block_length()) * 2;
   }
   constexpr std::size_t x_bytes(std::int32_t token_capacity) const {
     const std::int32_t rows = PleTiles::block_rows(token_capacity);

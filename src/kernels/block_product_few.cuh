@@ -48,11 +48,15 @@ static_assert(kWarpgroupRows * kTileRowBytes <= kPanelTileBytes);
 namespace {
 
 constexpr int kFewThreads = 2 * kWarpgroupThreads;
-constexpr int kFewBatch = 8;  // pieces that a thread has on their way
+constexpr int kFewWorkers = kFewThreads - kWarpThreads;  // gather; the last warp brings the weights
+constexpr int kFewBatch = 16;                            // rows that a warp has on their way
+// Copies of weights under way: as many as use the memory fully. What else is read waits behind
+// them.
+constexpr int kFewFlight = 4;
 constexpr int kShareColumns = kPanelColumns / kFewRanks;
 constexpr int kShareVectors = kShareColumns / 4;
 constexpr int kShareItems =  // vectors of four totals of a thread
-    (kMaxFewTokens * kShareVectors + kFewThreads - 1) / kFewThreads;
+    (kMaxFewTokens * kShareVectors + kFewWorkers - 1) / kFewWorkers;
 constexpr int kRemoteBatch = 6;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -73,45 +77,62 @@ struct FewPart {
 
 using FewBarriers = StageBarriers<FewPlan::kMaxStages>;
 
-__device__ inline void copy_weights(const BlockProduct& product, const FewPart& part, int chunk,
-                                    std::byte* stage, std::uint64_t* full) {
-  barrier_expect(full, kPanelTileBytes);
-  bulk_copy(stage, weight_tile(product, part.panel, part.first_block * part.block_chunks + chunk),
-            kPanelTileBytes, full);
-  barrier_arrive(full);
+// A place in the ring of stages and the parity of its barriers' phase.
+struct StageRing {
+  int stage_count;
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ explicit StageRing(int count) : stage_count(count) {}
+  __device__ void advance() {
+    if (++stage < stage_count) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+__device__ inline void bring_weights(const BlockProduct& product, const FewPlan& plan,
+                                     const FewPart& part, FewBarriers& barriers,
+                                     std::byte* stages) {
+  StageRing at(plan.stage_count);
+  StageRing arriving(plan.stage_count);
+  for (int chunk = 0; chunk < part.chunk_count(); ++chunk, at.advance()) {
+    if (chunk >= plan.stage_count) barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+    if (chunk >= kFewFlight) {
+      barrier_wait(&barriers.full[arriving.stage], arriving.parity);
+      arriving.advance();
+    }
+    std::uint64_t* full = &barriers.full[at.stage];
+    barrier_expect(full, kPanelTileBytes);
+    bulk_copy(stages + at.stage * kPanelTileBytes,
+              weight_tile(product, part.panel, part.first_block * part.block_chunks + chunk),
+              kPanelTileBytes, full);
+    barrier_arrive(full);
+  }
 }
 
+// The clusters begin at different tokens, so that they do not all ask one slice of the L2.
 template <class Family>
 __device__ void gather_part(const Family& family, const FewPlan& plan, const FewPart& part,
                             std::byte* x, int token_count) {
-  const int block_pieces = part.block_chunks * kChunkPieces;
-  const int token_pieces = part.block_count * block_pieces;
-  const int piece_count = token_count * token_pieces;
-  for (int begin = static_cast<int>(threadIdx.x); begin < piece_count;
-       begin += kFewBatch * kFewThreads) {
-    typename Family::Source sources[kFewBatch] = {};
-    int places[kFewBatch];
-#pragma unroll
-    for (int i = 0; i < kFewBatch; ++i) {
-      const int piece = begin + i * kFewThreads;
-      if (piece >= piece_count) continue;
-      const int token = piece / token_pieces;
-      const int block = (piece - token * token_pieces) / block_pieces;
-      const int in_block = piece - token * token_pieces - block * block_pieces;
-      sources[i] = family.locate(token, part.first_block + block, in_block * kPiece);
-      places[i] = block * plan.block_stride +
-                  (in_block / kChunkPieces * plan.rows + token) * kTileRowBytes +
-                  piece_place(in_block, token) * 16;
-    }
-    uint4 pieces[kFewBatch];
-    family.read(sources, pieces);
-#pragma unroll
-    for (int i = 0; i < kFewBatch; ++i) {
-      if (begin + i * kFewThreads < piece_count) {
-        *reinterpret_cast<uint4*>(x + places[i]) = pieces[i];
-      }
-    }
-  }
+  if (token_count == 0 || part.block_count == 0) return;
+  const int shift = part.panel % token_count;
+  const auto place = [&](int row) {
+    const int token = row / part.block_count;
+    const int shifted = token + shift < token_count ? token + shift : token + shift - token_count;
+    return int2{shifted, row - token * part.block_count};
+  };
+  gather_rows<kFewBatch>(
+      family,
+      {.first = static_cast<int>(threadIdx.x) / kWarpThreads,
+       .stride = kFewWorkers / kWarpThreads,
+       .count = token_count * part.block_count},
+      [&](int row) { return family.row(place(row).x, part.first_block + place(row).y); },
+      [&](int row, int piece, uint4 elements) {
+        const auto [token, block] = place(row);
+        std::byte* to = x + block * plan.block_stride +
+                        (piece / kChunkPieces * plan.rows + token) * kTileRowBytes;
+        reinterpret_cast<uint4*>(to)[piece_place(piece, token)] = elements;
+      });
 }
 
 // The sums of a block of the inner dimension, [rows, kPanelColumns], take the place of its x.
@@ -134,15 +155,14 @@ __device__ inline void multiply_part(const FewPlan& plan, const FewPart& part,
                                      FewBarriers& barriers, std::byte* x, const std::byte* stages) {
   float sums[kPanelColumns / 2];
   const bool is_leader = threadIdx.x == 0;
-  int stage = 0;
-  std::uint32_t parity = 0;
+  StageRing at(plan.stage_count);
   for (int block = 0; block < part.block_count; ++block) {
     int previous_stage = -1;
     for (int chunk = 0; chunk < part.block_chunks; ++chunk) {
-      barrier_wait(&barriers.full[stage], parity);
+      barrier_wait(&barriers.full[at.stage], at.parity);
       const std::uint64_t rows =
           operand(x + block * plan.block_stride + chunk * plan.rows * kTileRowBytes);
-      const std::uint64_t columns = operand(stages + stage * kPanelTileBytes);
+      const std::uint64_t columns = operand(stages + at.stage * kPanelTileBytes);
       wgmma_begin();
 #pragma unroll
       for (int step = 0; step < kStepsPerChunk; ++step) {
@@ -152,12 +172,12 @@ __device__ inline void multiply_part(const FewPlan& plan, const FewPart& part,
       wgmma_commit();
       wgmma_wait<1>();  // the chunk before this one has been read
       if (previous_stage >= 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
-      previous_stage = stage;
-      if (++stage == plan.stage_count) stage = 0, parity ^= 1;
+      previous_stage = at.stage;
+      at.advance();
     }
     wgmma_wait<0>();
     if (is_leader) barrier_arrive(&barriers.empty[previous_stage]);
-    warpgroup_sync();  // the block's x has been read by all
+    meet<kWarpgroupThreads>(2);  // the block's x has been read by all
     store_sums(plan, sums, x + block * plan.block_stride);
   }
 }
@@ -187,15 +207,16 @@ __device__ inline float4 total_of(const BlockProduct& product, const FewPlan& pl
   return total;
 }
 
-// This thread's vectors of totals in the share of the block: what they begin with, and their end.
-// The last warps come first, those that do not multiply.
+// A worker's vectors of totals in the share of the block: what they begin with, and their end. The
+// last warps come first, those that do not multiply.
 template <class Family>
 class FewShare {
  public:
   __device__ FewShare(const Family& family, int panel, int token_count) : family_(family) {
 #pragma unroll
     for (int i = 0; i < kShareItems; ++i) {
-      const int item = kFewThreads - 1 - static_cast<int>(threadIdx.x) + i * kFewThreads;
+      const int worker = kFewWorkers - 1 - static_cast<int>(threadIdx.x);
+      const int item = worker + i * kFewWorkers;
       tokens_[i] = item / kShareVectors;
       share_columns_[i] = item % kShareVectors * 4;
       columns_[i] = panel * kPanelColumns + cluster_rank() * kShareColumns + share_columns_[i];
@@ -208,8 +229,8 @@ class FewShare {
 #pragma unroll
     for (int i = 0; i < kShareItems; ++i) {
       if (!is_there_[i]) continue;
-      const float4 total = total_of(family_, plan, x, tokens_[i], share_columns_[i],
-                                    Family::first_value(firsts_[i]));
+      const float4 total[1] = {total_of(family_, plan, x, tokens_[i], share_columns_[i],
+                                        Family::first_value(firsts_[i]))};
       family_.finish(tokens_[i], columns_[i], total);
     }
   }
@@ -234,38 +255,30 @@ __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
   std::byte* x = aligned_stages(shared);
   std::byte* stages = x + plan.x_bytes();
   const FewPart part(family.tiles, plan);
-  const bool is_producer = threadIdx.x == kWarpgroupThreads;
-  if (is_producer) {
+  if (threadIdx.x == kFewWorkers) {
     for (int stage = 0; stage < plan.stage_count; ++stage) {
       barrier_init(&barriers.full[stage], 1);
       barrier_init(&barriers.empty[stage], 1);
     }
     barrier_init_fence();
-    // The weights never change, so they are read before the step is known.
-    for (int chunk = 0; chunk < min(plan.stage_count, part.chunk_count()); ++chunk) {
-      copy_weights(family, part, chunk, stages + chunk * kPanelTileBytes, &barriers.full[chunk]);
-    }
   }
-  start_next_kernel();
-  wait_previous_kernel();
-  const int token_count = family.step.counts->token_count;
-  gather_part(family, plan, part, x, token_count);
-  publish_to_async();
   __syncthreads();
-  const FewShare<Family> share(family, part.panel, token_count);
-  if (threadIdx.x < kWarpgroupThreads) {
-    multiply_part(plan, part, barriers, x, stages);
-  } else if (is_producer) {
-    int stage = 0;
-    std::uint32_t parity = 0;
-    for (int chunk = plan.stage_count; chunk < part.chunk_count(); ++chunk) {
-      barrier_wait(&barriers.empty[stage], parity);
-      copy_weights(family, part, chunk, stages + stage * kPanelTileBytes, &barriers.full[stage]);
-      if (++stage == plan.stage_count) stage = 0, parity ^= 1;
-    }
+  start_next_kernel();
+  if (threadIdx.x >= kFewWorkers) {
+    // The weights never change, so they are read before the step is known.
+    if (threadIdx.x == kFewWorkers) bring_weights(family, plan, part, barriers, stages);
+    cluster_sync();
+  } else {
+    wait_previous_kernel();
+    const int token_count = family.step.counts->token_count;
+    gather_part(family, plan, part, x, token_count);
+    publish_to_async();
+    meet<kFewWorkers>(1);
+    const FewShare<Family> share(family, part.panel, token_count);
+    if (threadIdx.x < kWarpgroupThreads) multiply_part(plan, part, barriers, x, stages);
+    cluster_sync();
+    share.finish(plan, x);
   }
-  cluster_sync();
-  share.finish(plan, x);
   cluster_sync();  // the others may still read from this block
 #endif
 }

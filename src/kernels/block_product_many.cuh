@@ -22,8 +22,9 @@ struct ManyForm {
   static constexpr int kColumns = kPanels * kPanelColumns;
   static constexpr int kRows = kConsumers * kWarpgroupRows;
   static constexpr int kRowBytes = kRows * kTileRowBytes;
-  static constexpr int kShareBytes = kPanelTileBytes / kRanks;
-  static constexpr int kStageBytes = kRowBytes + kPanels * kPanelTileBytes;
+  static constexpr int kWeightBytes = kPanels * kPanelTileBytes;
+  static constexpr int kShareBytes = kWeightBytes / kRanks;
+  static constexpr int kStageBytes = kRowBytes + kWeightBytes;
   static constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
   static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
   static_assert(kRows == kMaxBlockRows);
@@ -35,7 +36,7 @@ struct ManyTiles {
   int panel_tiles;
   int count;
   __device__ ManyTiles(const BlockTiles& tiles, int token_count)
-      : panel_tiles((tiles.panel_count() + F::kPanels - 1) / F::kPanels),
+      : panel_tiles(tiles.panel_count() / F::kPanels),
         count(panel_tiles * ((token_count + F::kRows * F::kRanks - 1) / (F::kRows * F::kRanks))) {}
   __device__ int first_row(int index) const {
     return (index / panel_tiles * F::kRanks + cluster_rank()) * F::kRows;
@@ -58,22 +59,17 @@ __device__ void produce_tiles(const BlockProduct& product, StageBarriers<F::kSta
        index += static_cast<int>(gridDim.x) / F::kRanks) {
     const int row = order.first_row(index);
     const int panel = order.first_panel(index);
-    const int panels = min(F::kPanels, product.tiles.panel_count() - panel);
     const int rows = max(0, min(F::kRows, (token_count - row + 7) / 8 * 8));
     const auto row_bytes = static_cast<std::uint32_t>(rows * kTileRowBytes);
     for (int chunk = 0; chunk < product.tiles.chunk_count(); ++chunk) {
       barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
       std::uint64_t* full = &barriers.full[at.stage];
       std::byte* stage = stages + at.stage * F::kStageBytes;
-      barrier_expect(full, row_bytes + static_cast<std::uint32_t>(panels * kPanelTileBytes));
+      barrier_expect(full, row_bytes + F::kWeightBytes);
       barrier_arrive(full);
       if (row_bytes != 0) bulk_copy(stage, x_tile(product, row, chunk), row_bytes, full);
-#pragma unroll 1
-      for (int i = 0; i < panels; ++i) {
-        bulk_copy_all<F::kRanks>(stage + F::kRowBytes + i * kPanelTileBytes + share,
-                                 weight_tile(product, panel + i, chunk) + share, F::kShareBytes,
-                                 full);
-      }
+      bulk_copy_all<F::kRanks>(stage + F::kRowBytes + share,
+                               weight_tile(product, panel, chunk) + share, F::kShareBytes, full);
       at.advance(1);
     }
   }
@@ -172,7 +168,7 @@ template <class F, class Family>
 Status block_product_with(const Family& family, int multiprocessor_count, bool is_overlapped,
                           cudaStream_t stream) {
   constexpr int kClusterRows = F::kRows * F::kRanks;
-  const int panel_tiles = (family.tiles.panel_count() + F::kPanels - 1) / F::kPanels;
+  const int panel_tiles = family.tiles.panel_count() / F::kPanels;
   const int tiles = (family.token_capacity + kClusterRows - 1) / kClusterRows * panel_tiles;
   const int resident = multiprocessor_count / F::kRanks;
   PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_many_kernel<F, Family>,

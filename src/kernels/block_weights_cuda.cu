@@ -17,18 +17,15 @@ __global__ __launch_bounds__(kBlockThreads) void pack_block_kernel(
   const std::int64_t index = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
   const std::int64_t tile_row = index / kPiecesPerRow;
   const int row = static_cast<int>(tile_row % kPanelColumns);
-  const int chunk = static_cast<int>(tile_row / kPanelColumns % chunks);
-  const int panel = static_cast<int>(tile_row / kPanelColumns / chunks);
-  if (panel >= args.tiles.panel_count()) return;
+  const int panel = static_cast<int>(tile_row / kPanelColumns % args.tiles.panel_count());
+  const int chunk = static_cast<int>(tile_row / kPanelColumns / args.tiles.panel_count());
+  if (chunk >= chunks) return;
 
   const int piece = static_cast<int>(index % kPiecesPerRow) ^ (row % 8);
   const int in_16 = row % 16;
   const int column_in_16 = in_16 % 8 / 2 * 4 + in_16 / 8 * 2 + in_16 % 2;
   const int column = panel * kPanelColumns + row / 16 * 16 + column_in_16;
-  const std::int64_t tile =
-      (std::int64_t{panel} * args.tiles.weight_block_count + args.block_index) * chunks + chunk;
-  std::uint16_t* to =
-      args.weights + (tile * kPanelColumns + row) * kChunk + index % kPiecesPerRow * kPiece;
+  std::uint16_t* to = args.weights + args.block_index * args.tiles.block_length() + index * kPiece;
   for (int i = 0; i < kPiece; ++i) {
     const int k = chunk * kChunk + piece * kPiece + i;
     const bool is_inside = column < args.tiles.column_count && k < args.element_count;

@@ -14,53 +14,69 @@ __device__ inline std::uint16_t part_of(float value, int part) {
   return bf16_bits(value);
 }
 
+__device__ __noinline__ static uint4 parts_of(Vector8<float> values, int part) {
+  std::uint32_t pairs[4] = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    pairs[i / 2] |= std::uint32_t{part_of(values[i], part)} << (i % 2 * 16);
+  }
+  return {pairs[0], pairs[1], pairs[2], pairs[3]};
+}
+
 struct GemmaProduct : BlockProduct {
   const void* input = nullptr;
   HighwayType type = HighwayType::bf16;
   std::int32_t hidden = 0;
   float* products = nullptr;  // [token_capacity, column_count]
 
-  struct Source {
-    std::int64_t element = -1;  // of the input, negative: zeros
-    int part = 0;
-  };
-  __device__ Source locate(int token, int block, int k) const {
+  // A row is its first element of the input, the chunk where it begins in its token, and its part.
+  static constexpr int kChunkShift = 44;
+  static constexpr int kPartShift = 60;
+
+  __device__ std::uint64_t row(int token, int block) const {
     const int part = block / tiles.weight_block_count;
-    const int in_row = (block - part * tiles.weight_block_count) * tiles.block_dim + k;
-    return {in_row < hidden ? std::int64_t{token} * hidden + in_row : -1, part};
+    const int begin = (block - part * tiles.weight_block_count) * tiles.block_dim;
+    const auto element = static_cast<std::uint64_t>(std::int64_t{token} * hidden + begin);
+    return element | static_cast<std::uint64_t>(begin / kChunk) << kChunkShift |
+           static_cast<std::uint64_t>(part) << kPartShift;
   }
   template <int kCount>
-  __device__ void read(const Source (&from)[kCount], uint4 (&to)[kCount]) const {
+  __device__ void read(const std::uint64_t (&from)[kCount], int k, uint4 (&to)[kCount]) const {
     if (type == HighwayType::bf16) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        const auto* at = static_cast<const std::uint16_t*>(input) + from[i].element;
-        to[i] = from[i].element < 0 ? uint4{} : *reinterpret_cast<const uint4*>(at);
+        const auto* at = static_cast<const std::uint16_t*>(input) + element(from[i]) + k;
+        to[i] = is_inside(from[i], k) ? *reinterpret_cast<const uint4*>(at) : uint4{};
       }
       return;
     }
-    Vector8<float> values[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const auto* at = static_cast<const float*>(input) + from[i].element;
-      if (from[i].element >= 0) values[i] = {load4(at), load4(at + 4)};
+      const float* at = static_cast<const float*>(input) + element(from[i]) + k;
+      Vector8<float> values{};
+      if (is_inside(from[i], k)) values = {load4(at), load4(at + 4)};
+      to[i] = parts_of(values, static_cast<int>(from[i] >> kPartShift));
     }
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      std::uint32_t pairs[4] = {};
-      for (int j = 0; j < 8 && from[i].element >= 0; ++j) {
-        pairs[j / 2] |= std::uint32_t{part_of(values[i][j], from[i].part)} << (j % 2 * 16);
-      }
-      to[i] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-    }
+  }
+  __device__ static std::uint64_t element(std::uint64_t row) {
+    return row & ((std::uint64_t{1} << kChunkShift) - 1);
+  }
+  __device__ bool is_inside(std::uint64_t row, int k) const {
+    return static_cast<int>(row >> kChunkShift & 0xFFFF) * kChunk + k < hidden;
   }
 
   struct First {};
   __device__ First first(int, int) const { return {}; }
   __device__ static float4 first_value(First) { return {}; }
 
-  __device__ void finish(int token, int column, float4 total) const {
-    store4(products + std::int64_t{token} * tiles.column_count + column, total);
+  template <int kSlices>
+  __device__ void finish(int token, int column, const float4 (&totals)[kSlices]) const {
+    float* row = products + std::int64_t{token} * tiles.column_count;
+#pragma unroll
+    for (int i = 0; i < kSlices; ++i) {
+      const int at = column + i * kSliceColumns;
+      if (at < tiles.column_count) store4(row + at, totals[i]);
+    }
   }
 };
 

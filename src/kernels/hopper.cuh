@@ -118,8 +118,11 @@ __device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" 
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// The threads of the first warpgroup meet.
-__device__ inline void warpgroup_sync() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
+// So many threads of the block meet; barrier: not 0, which is __syncthreads.
+template <int kThreads>
+__device__ inline void meet(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
 template <int kPending>
 __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");

@@ -23,6 +23,7 @@ Status longcat_layer_cuda(const LongcatLayerCudaArgs& args, cudaStream_t stream)
   product.output = args.output;
   product.output_type = args.output_type;
   product.divisor = static_cast<float>(1 + args.shape.table_count);
+  product.reciprocal = 1.0F / product.divisor;
   return block_product_step_cuda(product,
                                  {.traits = args.traits,
                                   .step = args.step,

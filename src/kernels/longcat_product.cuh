@@ -13,18 +13,16 @@ struct LongcatProduct : BlockProduct {
   void* output = nullptr;
   HighwayType output_type = HighwayType::bf16;
   float divisor = 1.0F;
+  float reciprocal = 1.0F;
 
-  struct Source {
-    const std::byte* row;  // null: zeros
-    int element;
-  };
-  __device__ Source locate(int token, int block, int k) const {
-    if (k >= rows.encoding.dim) return {nullptr, 0};
-    return {slot_row(rows, step.slots[std::int64_t{token} * tiles.block_count + block]), k};
+  // An ignored token has no rows.
+  __device__ std::uint64_t row(int token, int block) const {
+    const SlotId slot = step.slots[std::int64_t{token} * tiles.block_count + block];
+    return step.flags[token] != 0 ? 0 : reinterpret_cast<std::uint64_t>(slot_row(rows, slot));
   }
   template <int kCount>
-  __device__ void read(const Source (&from)[kCount], uint4 (&to)[kCount]) const {
-    read_pieces(rows.encoding, from, to);
+  __device__ void read(const std::uint64_t (&from)[kCount], int k, uint4 (&to)[kCount]) const {
+    read_pieces(rows.encoding, from, k, to);
   }
 
   using First = uint2;
@@ -38,16 +36,31 @@ struct LongcatProduct : BlockProduct {
     return {low_bf16(bits.x), high_bf16(bits.x), low_bf16(bits.y), high_bf16(bits.y)};
   }
 
-  __device__ void finish(int token, int column, float4 total) const {
-    float4 value{__fdiv_rn(total.x, divisor), __fdiv_rn(total.y, divisor),
-                 __fdiv_rn(total.z, divisor), __fdiv_rn(total.w, divisor)};
-    if (step.flags[token] != 0) value = first_value(first(token, column));
-    const std::int64_t at = std::int64_t{token} * tiles.column_count + column;
-    if (output_type == HighwayType::f32) {
-      store4(static_cast<float*>(output) + at, value);
-    } else {
-      store4(static_cast<std::uint16_t*>(output) + at, value);
+  template <int kSlices>
+  __device__ void finish(int token, int column, const float4 (&totals)[kSlices]) const {
+    const bool is_ignored = step.flags[token] != 0;  // then the total is the word
+    const std::int64_t row = std::int64_t{token} * tiles.column_count;
+#pragma unroll
+    for (int i = 0; i < kSlices; ++i) {
+      const int at = column + i * kSliceColumns;
+      if (at >= tiles.column_count) return;
+      const float4 value = is_ignored ? totals[i] : quotient(totals[i]);
+      if (output_type == HighwayType::f32) {
+        store4(static_cast<float*>(output) + row + at, value);
+      } else {
+        store4(static_cast<std::uint16_t*>(output) + row + at, value);
+      }
     }
+  }
+
+  __device__ float4 quotient(float4 total) const {
+    return {quotient(total.x), quotient(total.y), quotient(total.z), quotient(total.w)};
+  }
+  // total / divisor, correctly rounded, without the call that a division is.
+  __device__ float quotient(float total) const {
+    const float about = __fmul_rn(total, reciprocal);
+    const float exact = __fmaf_rn(__fmaf_rn(-about, divisor, total), reciprocal, about);
+    return isfinite(about) ? exact : about;
   }
 };
 

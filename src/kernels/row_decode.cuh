@@ -101,9 +101,10 @@ __device__ inline uint4 row_elements8(const RowEncoding& encoding, const std::by
           out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
 }
 
-// Elements i .. i + 7 of any row, zero behind its last one.
-__device__ inline uint4 row_elements8_within(const RowEncoding& encoding, const std::byte* row,
-                                             int i) {
+// Elements i .. i + 7 of any row, zero behind its last one. A call: inlined for several pieces, the
+// decoders of all formats would outgrow the instruction cache.
+__device__ __noinline__ static uint4 row_elements8_within(RowEncoding encoding,
+                                                          const std::byte* row, int i) {
   if (encoding.dim % 8 == 0) return row_elements8(encoding, row, i);
   std::uint16_t out[8] = {};
   for (int j = 0; j < 8 && i + j < encoding.dim; ++j) {
@@ -113,24 +114,24 @@ __device__ inline uint4 row_elements8_within(const RowEncoding& encoding, const 
           out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
 }
 
-// Several pieces of rows; Source: a row, null for zeros, and an element. Plain bf16 is loaded all
-// at once, so that its latency is paid once.
-template <class Source, int kCount>
-__device__ inline void read_pieces(const RowEncoding& encoding, const Source (&from)[kCount],
-                                   uint4 (&to)[kCount]) {
+// Elements i .. i + 7 of several rows, of which null ones and what lies behind the last element are
+// zero. Plain bf16 is loaded all at once, so that its latency is paid once.
+template <int kCount>
+__device__ inline void read_pieces(const RowEncoding& encoding, const std::uint64_t (&rows)[kCount],
+                                   int i, uint4 (&to)[kCount]) {
+  const bool is_inside = i < encoding.dim;
   if (encoding.format == RowFormat::bf16 && encoding.dim % 8 == 0) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      to[i] = from[i].row == nullptr
-                  ? uint4{}
-                  : *reinterpret_cast<const uint4*>(from[i].row + 2 * from[i].element);
+    for (int r = 0; r < kCount; ++r) {
+      const auto* row = reinterpret_cast<const std::byte*>(rows[r]);
+      to[r] = row != nullptr && is_inside ? *reinterpret_cast<const uint4*>(row + 2 * i) : uint4{};
     }
     return;
   }
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    to[i] = from[i].row == nullptr ? uint4{}
-                                   : row_elements8_within(encoding, from[i].row, from[i].element);
+  for (int r = 0; r < kCount; ++r) {
+    const auto* row = reinterpret_cast<const std::byte*>(rows[r]);
+    to[r] = row != nullptr && is_inside ? row_elements8_within(encoding, row, i) : uint4{};
   }
 }
 
