@@ -28,9 +28,9 @@ __global__ __launch_bounds__(kPackThreads) void pack_projection_kernel(PleShape 
   const std::int64_t tile_row = index / kPiecesPerRow;
   const int row = static_cast<int>(tile_row % kGroupColumns);
   const std::int64_t tile = tile_row / kGroupColumns;
-  const int chunk = static_cast<int>(tile % tiles.chunk_count);
-  const int group = static_cast<int>(tile / tiles.chunk_count);
-  if (group >= tiles.group_count) return;
+  const int group = static_cast<int>(tile % tiles.group_count);
+  const int chunk = static_cast<int>(tile / tiles.group_count);
+  if (chunk >= tiles.chunk_count) return;
   const int piece = static_cast<int>(index % kPiecesPerRow) ^ (row % 8);
 
   const int in_16 = row % 16;

@@ -54,16 +54,19 @@ __device__ inline void store_sums(const TokenSums& sums, std::int64_t at, const 
   *reinterpret_cast<float4*>(sums.data + at) = {value.dot, value.key, value.highway, 0.0F};
 }
 
-// Four neighbouring columns of the product, with their bias.
+// Four neighbouring columns of the product, with their bias. kPlain: there is none, and no keys are
+// rounded; known when the kernel is compiled, so that the slices' sums overlap.
+template <bool kPlain = false>
 __device__ inline float4 with_bias(const ProjectArgs& args, int stream, int column, float4 sums) {
-  if (args.bias == nullptr) return sums;
+  if (kPlain || args.bias == nullptr) return sums;
   const float4 bias = load4(args.bias + std::int64_t{stream} * args.shape.hidden + column);
   return {sums.x + bias.x, sums.y + bias.y, sums.z + bias.z, sums.w + bias.w};
 }
 // The same of keys of which sums are taken.
+template <bool kPlain>
 __device__ inline float4 summed_keys(const ProjectArgs& args, int stream, int column, float4 sums) {
-  const float4 keys = with_bias(args, stream, column, sums);
-  return args.rounds_keys ? stored<std::uint16_t>(keys) : keys;
+  const float4 keys = with_bias<kPlain>(args, stream, column, sums);
+  return !kPlain && args.rounds_keys ? stored<std::uint16_t>(keys) : keys;
 }
 
 // A group of keys or values: its stream and this lane's first column in it.
@@ -83,7 +86,7 @@ __device__ inline void add(ColumnSums& sums, const ColumnSums& slice) {
 }
 
 // The sums of a group of keys of one token.
-template <class T>
+template <bool kPlain, class T>
 __device__ inline ColumnSums key_group(const ProjectArgs& args, const GroupPlace& place,
                                        const float* group, int half, std::int64_t token) {
   const int hidden = args.shape.hidden;
@@ -107,7 +110,8 @@ __device__ inline ColumnSums key_group(const ProjectArgs& args, const GroupPlace
     ColumnSums slice;
     if (column < hidden) {
       const float4 product = accumulated(group + i * kSliceSums, half);
-      slice = gate_sums(summed_keys(args, place.stream, column, product), r[i].value(), scale[i]);
+      const float4 keys = summed_keys<kPlain>(args, place.stream, column, product);
+      slice = gate_sums(keys, r[i].value(), scale[i]);
     }
     add(sums, quad_sums(slice));
   }
@@ -115,7 +119,7 @@ __device__ inline ColumnSums key_group(const ProjectArgs& args, const GroupPlace
 }
 
 // Stores a group of values, or in `reference` of keys, of one token; the sums of the values.
-template <class T>
+template <bool kPlain, class T>
 __device__ inline ColumnSums store_group(const ProjectArgs& args, const GroupPlace& place,
                                          const float* group, int half, T* row, bool is_token) {
   ColumnSums sums;
@@ -125,7 +129,7 @@ __device__ inline ColumnSums store_group(const ProjectArgs& args, const GroupPla
     float4 v{};
     if (column < args.shape.hidden) {
       const float4 product = accumulated(group + i * kSliceSums, half);
-      v = stored<T>(with_bias(args, place.stream, column, product));
+      v = stored<T>(with_bias<kPlain>(args, place.stream, column, product));
       if (is_token) store4(row + column, v);
     }
     add(sums, quad_sums(value_sums(v)));
@@ -135,6 +139,7 @@ __device__ inline ColumnSums store_group(const ProjectArgs& args, const GroupPla
 
 // Takes in one group of both rows of a lane, first_token and eight on; [kGroupColumns / 2]
 // accumulators.
+template <bool kPlain = false>
 __device__ inline void finish_group(const ProjectArgs& args, const PleTiles& tiles,
                                     const float* group, int group_index, std::int64_t first_token,
                                     int token_count) {
@@ -148,17 +153,17 @@ __device__ inline void finish_group(const ProjectArgs& args, const PleTiles& til
     ColumnSums sums;
     if (is_value && args.arithmetic == Arithmetic::float32) {
       float* row = static_cast<float*>(args.values) + token * hidden;
-      sums = store_group(args, place, group, half, row, is_token);
+      sums = store_group<kPlain>(args, place, group, half, row, is_token);
     } else if (is_value) {
       auto* row = static_cast<std::uint16_t*>(args.values) + token * hidden;
-      sums = store_group(args, place, group, half, row, is_token);
+      sums = store_group<kPlain>(args, place, group, half, row, is_token);
     } else if (args.arithmetic == Arithmetic::reference) {
       auto* row = args.keys + (token * args.shape.stream_count + place.stream) * hidden;
-      store_group(args, place, group, half, row, is_token);
+      store_group<kPlain>(args, place, group, half, row, is_token);
     } else if (args.highway_type == HighwayType::f32) {
-      sums = key_group<float>(args, place, group, half, token);
+      sums = key_group<kPlain, float>(args, place, group, half, token);
     } else {
-      sums = key_group<std::uint16_t>(args, place, group, half, token);
+      sums = key_group<kPlain, std::uint16_t>(args, place, group, half, token);
     }
     if (is_token && threadIdx.x % kQuadThreads == 0 && args.sums.data != nullptr) {
       store_sums(args.sums, token * tiles.group_count + group_index, sums);

@@ -10,7 +10,7 @@
 //
 // A tile row is kChunk elements of the inner dimension, 128 bytes; its 16-byte piece p of row r
 // stands at piece p ^ (r % 8).
-//   projection  [group, chunk, kGroupColumns rows, 128 B]    group g < stream_count *
+//   projection  [chunk, group, kGroupColumns rows, 128 B]    group g < stream_count *
 //               groups_per_stream: keys of stream g / groups_per_stream; then the value groups
 //   embeddings  [block, chunk, block_rows, 128 B]
 // In a group, within each 16 columns, row 8h + 2q + b holds column 4q + 2h + b: a thread of the
@@ -40,6 +40,10 @@ struct PleTiles {
         groups_per_stream((shape.hidden + kGroupColumns - 1) / kGroupColumns),
         group_count((shape.stream_count + 1) * groups_per_stream) {}
 
+  // Where a group of columns stands in a chunk: those of neighbouring groups follow it.
+  constexpr std::int64_t projection_at(std::int32_t chunk, std::int32_t group) const {
+    return (std::int64_t{chunk} * group_count + group) * kGroupTileBytes;
+  }
   std::size_t projection_bytes() const {
     return std::size_t(group_count) * std::size_t(chunk_count) * kGroupTileBytes;
   }

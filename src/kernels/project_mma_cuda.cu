@@ -41,8 +41,7 @@ __global__ __launch_bounds__(kBlockThreads) void project_mma_kernel(
           row_count * kTileRowBytes);
       copy_to_shared<kBlockThreads>(
           stage + kRowBytes,
-          reinterpret_cast<const std::byte*>(args.projection) +
-              (std::int64_t{group} * tiles.chunk_count + chunk) * kGroupTileBytes,
+          reinterpret_cast<const std::byte*>(args.projection) + tiles.projection_at(chunk, group),
           kGroupTileBytes);
     }
     commit_copies();

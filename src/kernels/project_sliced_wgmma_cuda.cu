@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "device/cuda_check.hpp"
 #include "kernels/project_slices.cuh"
 
@@ -8,14 +10,12 @@ namespace ple::kernels {
 
 namespace {
 
-constexpr int kMaxSlices = 7;
-constexpr int kColumns = kMaxSlices * kSliceColumns;
 constexpr int kStages = 9;
+constexpr int kEarlyStages = 4;  // on their way while the rows are gathered, which wait behind them
 constexpr int kRowBytes = kWarpgroupRows * kTileRowBytes;
-constexpr int kStageBytes = kRowBytes + kMaxSlices * kSliceTileBytes;
+constexpr int kStageBytes = kRowBytes + kSlicedTileBytes;
 constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
 constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
-using Copies = SliceCopies<kMaxSlices, kSliceTileBytes>;
 static_assert(kMaxSlicedTokens == kWarpgroupRows);
 static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
 
@@ -54,9 +54,8 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
   const int first = static_cast<int>(blockIdx.x);
   int early = 0;  // chunks whose weights are already on their way
   {
-    const Copies copies(args.projection, tiles, slices_of(args, first, tile_count));
-    for (; early < min(kStages, tiles.chunk_count); ++early) {
-      barrier_expect(&barriers.full[early], copies.bytes());
+    const SliceCopies copies(args, tiles, slices_of(args, first, tile_count));
+    for (; early < min(kEarlyStages, tiles.chunk_count); ++early) {
       copies.start(stages + early * kStageBytes + kRowBytes, early, &barriers.full[early]);
     }
   }
@@ -67,13 +66,12 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
   const EmbeddingRows rows(args, tiles, 0);
   StageCursor<kStages> at;
   for (int tile = first; tile < tile_count; tile += static_cast<int>(gridDim.x)) {
-    const Copies copies(args.projection, tiles, slices_of(args, tile, tile_count));
+    const SliceCopies copies(args, tiles, slices_of(args, tile, tile_count));
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       std::byte* stage = stages + at.stage * kStageBytes;
       std::uint64_t* full = &barriers.full[at.stage];
       if (early == 0) {
         barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-        barrier_expect(full, copies.bytes());
         copies.start(stage + kRowBytes, chunk, full);
       } else {
         --early;
@@ -99,8 +97,8 @@ __device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], StageBarriers<k
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma<kColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
-                      chunk == 0 && step == 0);
+      wgmma<kSlicedColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
+                            chunk == 0 && step == 0);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the chunk before this one has been read
@@ -196,11 +194,8 @@ __global__ __launch_bounds__(kThreads,
 }  // namespace
 
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
-  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
-  const int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
-  const int tile_count = least > even ? least : even;
-  const int blocks = tile_count < even ? tile_count : even;
+  const int tile_count = slice_tile_count(args);
+  const int blocks = std::min(tile_count, args.multiprocessor_count);
   PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),

@@ -81,46 +81,37 @@ __device__ inline ColumnSums finish_slice(const ProjectArgs& args, const SlicePl
   return gate_sums(args.rounds_keys ? rounded : product, highway, scale);
 }
 
-// The weights of a tile: in each group that it touches, slices that follow each other. They never
-// change, so they may be read before the step is known.
-template <int kMaxSlices, int kSliceBytes>
+// The weights of a tile: in each chunk, slices that follow each other. They never change, so they
+// may be read before the step is known.
 class SliceCopies {
  public:
-  __device__ SliceCopies(const void* projection, const PleTiles& tiles, Slices slices)
-      : bytes_(static_cast<std::uint32_t>(slices.count) * kSliceBytes) {
-    int slice = slices.begin;
-    const int end = slices.begin + slices.count;
-#pragma unroll
-    for (Run& run : runs_) {
-      const int group = slice / kGroupSlices;
-      const int in_group = slice - group * kGroupSlices;
-      const int count = min(kGroupSlices - in_group, end - slice);
-      run.from = static_cast<const std::byte*>(projection) +
-                 std::int64_t{group} * tiles.chunk_count * kGroupBytes + in_group * kSliceBytes;
-      run.bytes = static_cast<std::uint32_t>(count) * kSliceBytes;
-      slice += count;
-    }
-  }
+  __device__ SliceCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
+      : from_(reinterpret_cast<const std::byte*>(args.projection) +
+              std::int64_t{slices.begin} * kSliceTileBytes),
+        chunk_bytes_(tiles.projection_at(1, 0)),
+        bytes_(static_cast<std::uint32_t>(slices.count) * kSliceTileBytes) {}
 
-  __device__ std::uint32_t bytes() const { return bytes_; }
-  // The caller lets the barrier expect the bytes.
   __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
-#pragma unroll
-    for (const Run& run : runs_) {
-      if (run.bytes == 0) break;
-      bulk_copy(to, run.from + std::int64_t{chunk} * kGroupBytes, run.bytes, barrier);
-      to += run.bytes;
-    }
+    barrier_expect(barrier, bytes_);
+    bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
   }
 
  private:
-  static constexpr int kGroupBytes = kGroupSlices * kSliceBytes;
-  struct Run {
-    const std::byte* from;
-    std::uint32_t bytes;
-  };
-  Run runs_[(kMaxSlices - 2) / kGroupSlices + 2];
+  const std::byte* from_;
+  std::int64_t chunk_bytes_;
   std::uint32_t bytes_;
 };
+
+// The bf16 products for few tokens have six or seven slices for each multiprocessor.
+inline constexpr int kMaxSlices = 7;
+inline constexpr int kSlicedColumns = kMaxSlices * kSliceColumns;
+inline constexpr int kSlicedTileBytes = kMaxSlices * kSliceTileBytes;
+
+inline int slice_tile_count(const ProjectArgs& args) {
+  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
+  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
+  const int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
+  return least > even ? least : even;
+}
 
 }  // namespace ple::kernels

@@ -17,14 +17,14 @@ constexpr int kThreads = (kConsumers + 1) * kWarpgroupThreads;
 // kRowTiles: wgmma row tiles of a consumer; kGroups: groups of columns of a tile. The consumers
 // share a tile, each with its rows, or take turns at tiles of their own, so that one multiplies
 // while the other finishes.
-template <int kRowTiles_, int kGroups_, bool kShareTile_, int kStages_, int kBlocks_>
+template <int kRowTiles_, int kGroups_, bool kShareTile_, int kStages_, int kBlocks_, bool kPlain_>
 struct Form {
+  static constexpr bool kPlain = kPlain_;  // see with_bias
   static constexpr int kRowTiles = kRowTiles_;
   static constexpr int kGroups = kGroups_;
   static constexpr bool kShareTile = kShareTile_;
   static constexpr int kStages = kStages_;
   static constexpr int kBlocks = kBlocks_;  // of a cluster
-  static constexpr int kShareBytes = kGroupTileBytes / kBlocks;
 
   static constexpr int kColumns = kGroups * kGroupColumns;
   static constexpr int kRows = kRowTiles * kWarpgroupRows * (kShareTile ? kConsumers : 1);
@@ -84,35 +84,28 @@ class TileCopies {
         row_bytes_(static_cast<std::uint32_t>(
                        max(0, min(F::kRows, (token_count - tile.row + 7) / 8 * 8))) *
                    kTileRowBytes),
-        groups_(reinterpret_cast<const std::byte*>(args.projection) +
-                std::int64_t{tile.group} * tiles.chunk_count * kGroupTileBytes),
-        group_stride_(std::int64_t{tiles.chunk_count} * kGroupTileBytes),
-        group_count_(min(F::kGroups, args.group_end - tile.group)),
-        rank_(cluster_rank()) {}
+        group_bytes_(static_cast<std::uint32_t>(min(F::kGroups, args.group_end - tile.group)) *
+                     kGroupTileBytes),
+        share_at_(static_cast<std::uint32_t>(cluster_rank()) * (group_bytes_ / F::kBlocks)),
+        share_(reinterpret_cast<const std::byte*>(args.projection) +
+               tiles.projection_at(0, tile.group) + share_at_),
+        chunk_bytes_(tiles.projection_at(1, 0)) {}
 
   __device__ void start(std::byte* stage, int chunk, std::uint64_t* full) const {
-    barrier_expect(full, row_bytes_ + static_cast<std::uint32_t>(group_count_) * kGroupTileBytes);
+    barrier_expect(full, row_bytes_ + group_bytes_);
     barrier_arrive(full);
     if (row_bytes_ != 0) bulk_copy(stage, rows_.from + chunk * rows_.chunk_bytes, row_bytes_, full);
-    const std::byte* from = groups_ + std::int64_t{chunk} * kGroupTileBytes;
-    std::byte* to = stage + F::kRowBytes;
-    const int share = rank_ * F::kShareBytes;
-#pragma unroll
-    for (int g = 0; g < F::kGroups; ++g) {
-      if (g >= group_count_) break;
-      bulk_copy_all<F::kBlocks>(to + share, from + share, F::kShareBytes, full);
-      from += group_stride_;
-      to += kGroupTileBytes;
-    }
+    bulk_copy_all<F::kBlocks>(stage + F::kRowBytes + share_at_, share_ + chunk * chunk_bytes_,
+                              group_bytes_ / F::kBlocks, full);
   }
 
  private:
   const EmbeddingRows rows_;
   const std::uint32_t row_bytes_;
-  const std::byte* const groups_;
-  const std::int64_t group_stride_;
-  const int group_count_;
-  const int rank_;
+  const std::uint32_t group_bytes_;
+  const std::uint32_t share_at_;
+  const std::byte* const share_;
+  const std::int64_t chunk_bytes_;
 };
 
 template <class F>
@@ -207,8 +200,8 @@ __device__ void finish_tile(const ProjectArgs& args, const PleTiles& tiles,
 #pragma unroll
     for (int g = 0; g < F::kGroups; ++g) {
       if (tile.group + g >= args.group_end) break;
-      finish_group(args, tiles, &sums[m][g * kGroupColumns / 2], tile.group + g, token,
-                   token_count);
+      finish_group<F::kPlain>(args, tiles, &sums[m][g * kGroupColumns / 2], tile.group + g, token,
+                              token_count);
     }
   }
 }
@@ -295,17 +288,27 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
 }
 
 // Some tokens: all tiles run at once, wide ones. Many: what fills the rounds of the grid best.
-using SomeTokens = Form<1, 3, true, 4, 2>;
-using ManyTokens = Form<2, 2, false, 6, 2>;
+template <bool kPlain>
+using SomeTokens = Form<1, 3, true, 4, 2, kPlain>;
+template <bool kPlain>
+using ManyTokens = Form<2, 2, false, 6, 2, kPlain>;
 constexpr int kMaxSomeTokens = 256;
+
+template <bool kPlain>
+Status project_plain_or_not(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
+  if (args.token_capacity <= kMaxSomeTokens) {
+    return project_with<SomeTokens<kPlain>>(args, is_overlapped, stream);
+  }
+  return project_with<ManyTokens<kPlain>>(args, is_overlapped, stream);
+}
 
 }  // namespace
 
 Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  if (args.token_capacity <= kMaxSomeTokens) {
-    return project_with<SomeTokens>(args, is_overlapped, stream);
+  if (args.bias == nullptr && !args.rounds_keys) {
+    return project_plain_or_not<true>(args, is_overlapped, stream);
   }
-  return project_with<ManyTokens>(args, is_overlapped, stream);
+  return project_plain_or_not<false>(args, is_overlapped, stream);
 }
 
 }  // namespace ple::kernels
