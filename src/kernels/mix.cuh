@@ -70,11 +70,11 @@ class MixLane {
   using Values = Vector8<Value>;
   using Highways = Vector8<typename M::Highway>;
 
-  __device__ explicit MixLane(const MixArgs& args)
+  __device__ MixLane(const MixArgs& args, int stream, int channel_block)
       : args_(args),
         tiles_(args.shape),
-        stream_(static_cast<int>(threadIdx.x) / kWarpThreads),
-        channel_(static_cast<int>(blockIdx.x) * kWarpChannels +
+        stream_(stream),
+        channel_(channel_block * kWarpChannels +
                  static_cast<int>(threadIdx.x) % kWarpThreads * kLaneChannels),
         is_active_(channel_ < args.shape.hidden) {}
 
@@ -122,13 +122,15 @@ class MixLane {
   // sequence had not begun.
   __device__ void load_ring(const PleSpan& span, int before, Values& values, Gate& gate) const {
     values = {};
-    gate = {};
-    if (span.position + before < 0) return;
-    int entry = span.cursor + before;
-    if (entry < 0) entry += args_.ring_length;
-    const float* gates = ring_gates(span, entry);
-    gate = {gates[0], gates[args_.shape.stream_count]};
-    if (is_active_) values = *ring_values(span, entry);
+    Gate kept;
+    if (span.position + before >= 0) {
+      int entry = span.cursor + before;
+      if (entry < 0) entry += args_.ring_length;
+      const float* gates = ring_gates(span, entry);
+      kept = {gates[0], gates[args_.shape.stream_count]};
+      if (is_active_) values = *ring_values(span, entry);
+    }
+    gate = kept;  // once: it may be shared
   }
   // Keeps the span's token for the next step, if it is one of its last.
   __device__ void store_ring(const PleSpan& span, int index, const Values& values,
