@@ -119,14 +119,13 @@ struct Launch {
   int block_threads = 0;
   int shared_bytes = 0;
   bool is_overlapped = false;
-  int cluster_blocks = 1;       // along x
-  bool is_cooperative = false;  // all blocks run at the same time
+  int cluster_blocks = 1;  // along x
 };
 
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), const Launch& shape, cudaStream_t stream,
                    const Arguments&... arguments) {
-  cudaLaunchAttribute attributes[3] = {};
+  cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.block_threads));
@@ -142,11 +141,6 @@ cudaError_t launch(void (*kernel)(Parameters...), const Launch& shape, cudaStrea
     cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {static_cast<unsigned>(shape.cluster_blocks), 1, 1};
-  }
-  if (shape.is_cooperative) {
-    cudaLaunchAttribute& cooperative = attributes[config.numAttrs++];
-    cooperative.id = cudaLaunchAttributeCooperative;
-    cooperative.val.cooperative = 1;
   }
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }

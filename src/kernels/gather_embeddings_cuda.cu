@@ -1,12 +1,28 @@
 #include "device/cuda_check.hpp"
-#include "kernels/embedding_pieces.cuh"
 #include "kernels/ple_stages_cuda.hpp"
+#include "kernels/row_decode.cuh"
 
 namespace ple::kernels {
 
 namespace {
 
 constexpr int kBlockThreads = 320;  // the pieces of a token of the released model
+constexpr int kPiece = 8;           // elements a thread decodes: 16 bytes of the tile
+constexpr int kPiecesPerChunk = kChunk / kPiece;
+
+// Elements k .. k + 7 of a token's embedding, which may cross rows or lie behind the last one.
+__device__ uint4 straddling_piece(const RowView& rows, const SlotId* slots, int k, int embed_dim) {
+  std::uint16_t out[kPiece] = {};
+  for (int j = 0; j < kPiece && k + j < embed_dim; ++j) {
+    const int column = (k + j) / rows.encoding.dim;
+    const std::byte* row = slot_row(rows, slots[column]);
+    if (row == nullptr) continue;
+    const float value = row_element(rows.encoding, row, k + j - column * rows.encoding.dim);
+    out[j] = bf16_bits(value);
+  }
+  return {out[0] | std::uint32_t{out[1]} << 16, out[2] | std::uint32_t{out[3]} << 16,
+          out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
+}
 
 // Of 32 elements that four lanes hold; the CPU's quantize_e4m3_blocks does the same.
 __device__ uint4 quantized_piece(uint4 elements) {

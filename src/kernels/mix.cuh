@@ -70,11 +70,11 @@ class MixLane {
   using Values = Vector8<Value>;
   using Highways = Vector8<typename M::Highway>;
 
-  __device__ MixLane(const MixArgs& args, int stream, int channel_block)
+  __device__ explicit MixLane(const MixArgs& args)
       : args_(args),
         tiles_(args.shape),
-        stream_(stream),
-        channel_(channel_block * kWarpChannels +
+        stream_(static_cast<int>(threadIdx.x) / kWarpThreads),
+        channel_(static_cast<int>(blockIdx.x) * kWarpChannels +
                  static_cast<int>(threadIdx.x) % kWarpThreads * kLaneChannels),
         is_active_(channel_ < args.shape.hidden) {}
 

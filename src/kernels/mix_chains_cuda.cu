@@ -37,7 +37,7 @@ class Chain {
 
   __device__ Chain(const MixArgs& args, std::byte* shared, int begin, int end)
       : args_(args),
-        lane_(args, static_cast<int>(threadIdx.x) / kWarpThreads, static_cast<int>(blockIdx.x)),
+        lane_(args),
         highways_(reinterpret_cast<Highways*>(shared) + threadIdx.x),
         values_(reinterpret_cast<Values*>(shared + kAhead * blockDim.x * sizeof(Highways)) +
                 threadIdx.x),

@@ -1,5 +1,5 @@
 #include "device/cuda_check.hpp"
-#include "kernels/mix_token.cuh"
+#include "kernels/mix.cuh"
 
 // The last pass for few tokens, each by blocks of its own: all that the product does not write is
 // read while the product still runs.
@@ -8,22 +8,81 @@ namespace ple::kernels {
 
 namespace {
 
+// A token's place in its sequence.
+struct TokenPlace {
+  int span_index;
+  PleSpan span;
+
+  __device__ TokenPlace(const MixArgs& args, int token) {
+    span_index = args.step.token_span[token];
+    // While decoding, a token's span has its index: then it need not be waited for.
+    span = args.step.spans[token < args.span_capacity ? token : 0];
+    if (span_index >= 0 && span_index != token) span = args.step.spans[span_index];
+  }
+};
+
+// One token of a lane's channels. The gates of the taps, this token's the last, go through shared
+// memory, of which each warp has its own part, because the code that makes one of sums shall stand
+// here only once.
+template <class M>
+__device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
+                          const LaneConv<M::kTaps>& conv, const Vector8<std::uint16_t>& norm,
+                          const TokenPlace& place, int token, Gate (&gates)[M::kTaps]) {
+  constexpr int kPast = M::kTaps - 1;
+  const int index = token - place.span.token_begin;
+  const auto highway = lane.highway_of(token);
+  typename MixLane<M>::Values values[M::kTaps];
+#pragma unroll
+  for (int tap = 0; tap < kPast; ++tap) {
+    const int before = index - (kPast - tap) * args.shape.dilation;
+    if (before < 0) lane.load_ring(place.span, before, values[tap], gates[tap]);
+  }
+  wait_previous_kernel();
+#pragma unroll
+  for (int tap = 0; tap < M::kTaps; ++tap) {
+    const int before = index - (kPast - tap) * args.shape.dilation;
+    if (before >= 0) values[tap] = lane.values_of(place.span.token_begin + before);
+  }
+#pragma unroll 1
+  for (int tap = 0; tap < M::kTaps; ++tap) {
+    const int before = index - (kPast - tap) * args.shape.dilation;
+    if (before >= 0) gates[tap] = lane.gate_of(place.span.token_begin + before);
+  }
+  __syncwarp();
+
+  float out[kLaneChannels];
+#pragma unroll
+  for (int i = 0; i < kLaneChannels; ++i) {
+    const float scale = args.vectors.norm_offset + norm[i];
+    float y = 0.0F;
+#pragma unroll
+    for (int tap = 0; tap < M::kTaps; ++tap) {
+      y = __fmaf_rn(lane.weight(conv.at(tap, i), scale),
+                    lane.input(values[tap][i], gates[tap], scale), y);
+    }
+    out[i] = lane.mixed(highway[i], values[kPast][i], gates[kPast], y);
+  }
+  if (auto* output = lane.output_at(token); output != nullptr) {
+    *output = MixLane<M>::Highways::of(out);
+  }
+  lane.store_ring(place.span, index, values[kPast], gates[kPast]);
+  __syncwarp();
+}
+
 template <class M>
 __global__ __launch_bounds__(kMaxMixThreads,
                              3) void mix_tokens_kernel(const __grid_constant__ MixArgs args) {
   __shared__ Gate gates[kMaxMixThreads / kWarpThreads][M::kTaps];
-  const MixLane<M> lane(args, static_cast<int>(threadIdx.x) / kWarpThreads,
-                        static_cast<int>(blockIdx.x));
+  const MixLane<M> lane(args);
   const auto conv = load_conv<M::kTaps>(args.vectors.conv + lane.weights_at() * M::kTaps);
   const auto norm =
       *reinterpret_cast<const Vector8<std::uint16_t>*>(args.vectors.norm_conv + lane.weights_at());
   const int token_count = args.step.counts->token_count;
   for (int token = static_cast<int>(blockIdx.y); token < token_count;
        token += static_cast<int>(gridDim.y)) {
-    const TokenPlace place(args.step, args.span_capacity, token);
+    const TokenPlace place(args, token);
     if (place.span_index < 0) continue;
-    mix_token(args, lane, conv, norm, place, token, gates[threadIdx.x / kWarpThreads],
-              [] { wait_previous_kernel(); });
+    mix_token(args, lane, conv, norm, place, token, gates[threadIdx.x / kWarpThreads]);
   }
   wait_previous_kernel();  // the step must not seem to have ended before it has
 }

@@ -126,11 +126,19 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
   const bool is_reference = args.arithmetic == Arithmetic::reference;
   const bool is_gate_fused = !is_reference && args.token_capacity <= kMaxFusedGateTokens;
 
+  if (args.pinned_step != nullptr) {
+    PLE_TRY(copy_step_cuda(args.pinned_step, args.step,
+                           PleStepBlock::bytes(args.shape, args.token_capacity, args.span_capacity),
+                           stream));
+  }
+  PLE_TRY(gather(args.shape, args.rows, step, scratch, args.token_capacity,
+                 is_overlapped && args.pinned_step != nullptr, stream));
   ProjectArgs product =
       project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
   product.highway_type = args.highway_type;
   product.highway = is_reference ? nullptr : args.highway;
-  product.multiprocessor_count = args.traits.multiprocessor_count;
+  PLE_TRY(project(args.traits, product, stream));
+  if (!is_gate_fused) PLE_TRY(gate(args, step, scratch, stream));
   const MixArgs mix{.shape = args.shape,
                     .arithmetic = args.arithmetic,
                     .highway_type = args.highway_type,
@@ -147,25 +155,6 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
                     .span_capacity = args.span_capacity,
                     .multiprocessor_count = args.traits.multiprocessor_count,
                     .chain_tokens = kChainTokens};
-  const std::size_t step_bytes =
-      PleStepBlock::bytes(args.shape, args.token_capacity, args.span_capacity);
-  if (args.traits.has_wgmma() &&
-      can_run_few_tokens(args.shape, args.arithmetic, args.token_capacity)) {
-    return few_tokens_wgmma_cuda(
-        {.pinned_step = reinterpret_cast<const uint4*>(args.pinned_step),
-         .step = reinterpret_cast<uint4*>(args.step),
-         .step_vectors = static_cast<std::int32_t>(step_bytes / sizeof(uint4)),
-         .rows = args.rows,
-         .project = product,
-         .mix = mix},
-        stream);
-  }
-  const bool has_pinned_step = args.pinned_step != nullptr;
-  if (has_pinned_step) PLE_TRY(copy_step_cuda(args.pinned_step, args.step, step_bytes, stream));
-  PLE_TRY(gather(args.shape, args.rows, step, scratch, args.token_capacity,
-                 is_overlapped && has_pinned_step, stream));
-  PLE_TRY(project(args.traits, product, stream));
-  if (!is_gate_fused) PLE_TRY(gate(args, step, scratch, stream));
   return args.token_capacity <= kMaxMixedTokens ? mix_tokens_cuda(mix, is_overlapped, stream)
                                                 : mix_chains_cuda(mix, is_overlapped, stream);
 }

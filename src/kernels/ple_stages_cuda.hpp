@@ -113,22 +113,6 @@ struct MixArgs {
 Status mix_tokens_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
 Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
 
-// A whole step of up to kMaxFusedTokens tokens in one launch, on a device with wgmma.
-// project.embeddings is not used, mix takes the gates from the sums.
-inline constexpr std::int32_t kMaxFusedTokens = 8;
-
-struct FewTokensArgs {
-  const uint4* pinned_step = nullptr;  // where the step's block is copied from; null: nowhere
-  uint4* step = nullptr;
-  std::int32_t step_vectors = 0;
-  RowView rows;
-  ProjectArgs project;
-  MixArgs mix;
-};
-
-bool can_run_few_tokens(const PleShape& shape, Arithmetic arithmetic, std::int32_t token_capacity);
-Status few_tokens_wgmma_cuda(const FewTokensArgs& args, cudaStream_t stream);
-
 struct RebuildArgs {
   PleShape shape;
   Arithmetic arithmetic = Arithmetic::mixed;
