@@ -107,13 +107,10 @@ __device__ inline ColumnSums key_group(const ProjectArgs& args, const GroupPlace
 #pragma unroll
   for (int i = 0; i < kGroupSlices; ++i) {
     const int column = place.column + i * kSliceColumns;
-    ColumnSums slice;
-    if (column < hidden) {
-      const float4 product = accumulated(group + i * kSliceSums, half);
-      const float4 keys = summed_keys<kPlain>(args, place.stream, column, product);
-      slice = gate_sums(keys, r[i].value(), scale[i]);
-    }
-    add(sums, quad_sums(slice));
+    const bool is_inside = column < hidden;
+    const float4 keys = summed_keys<kPlain>(args, place.stream, is_inside ? column : 0,
+                                            accumulated(group + i * kSliceSums, half));
+    add(sums, quad_sums(is_inside ? gate_sums(keys, r[i].value(), scale[i]) : ColumnSums{}));
   }
   return sums;
 }
@@ -126,13 +123,12 @@ __device__ inline ColumnSums store_group(const ProjectArgs& args, const GroupPla
 #pragma unroll
   for (int i = 0; i < kGroupSlices; ++i) {
     const int column = place.column + i * kSliceColumns;
-    float4 v{};
-    if (column < args.shape.hidden) {
-      const float4 product = accumulated(group + i * kSliceSums, half);
-      v = stored<T>(with_bias<kPlain>(args, place.stream, column, product));
-      if (is_token) store4(row + column, v);
-    }
-    add(sums, quad_sums(value_sums(v)));
+    const bool is_inside = column < args.shape.hidden;
+    const float4 product = accumulated(group + i * kSliceSums, half);
+    const float4 v =
+        stored<T>(with_bias<kPlain>(args, place.stream, is_inside ? column : 0, product));
+    if (is_token && is_inside) store4(row + column, v);
+    add(sums, quad_sums(is_inside ? value_sums(v) : ColumnSums{}));
   }
   return sums;
 }
