@@ -10,10 +10,12 @@ namespace ple::kernels {
 
 namespace {
 
+constexpr int kMaxSlices = 7;
+constexpr int kColumns = kMaxSlices * kSliceColumns;
 constexpr int kStages = 9;
 constexpr int kEarlyStages = 4;  // on their way while the rows are gathered, which wait behind them
 constexpr int kRowBytes = kWarpgroupRows * kTileRowBytes;
-constexpr int kStageBytes = kRowBytes + kSlicedTileBytes;
+constexpr int kStageBytes = kRowBytes + kMaxSlices * kSliceTileBytes;
 constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
 constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
 static_assert(kMaxSlicedTokens == kWarpgroupRows);
@@ -48,6 +50,27 @@ struct GateInputs {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// The weights of a tile: in each chunk, slices that follow each other. They never change, so they
+// may be read before the step is known.
+class SliceCopies {
+ public:
+  __device__ SliceCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
+      : from_(reinterpret_cast<const std::byte*>(args.projection) +
+              std::int64_t{slices.begin} * kSliceTileBytes),
+        chunk_bytes_(tiles.projection_at(1, 0)),
+        bytes_(static_cast<std::uint32_t>(slices.count) * kSliceTileBytes) {}
+
+  __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
+    barrier_expect(barrier, bytes_);
+    bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
+  }
+
+ private:
+  const std::byte* from_;
+  std::int64_t chunk_bytes_;
+  std::uint32_t bytes_;
+};
 
 __device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
                         StageBarriers<kStages>& barriers, std::byte* stages, int tile_count) {
@@ -97,8 +120,8 @@ __device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], StageBarriers<k
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma<kSlicedColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
-                            chunk == 0 && step == 0);
+      wgmma<kColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
+                      chunk == 0 && step == 0);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the chunk before this one has been read
@@ -194,7 +217,9 @@ __global__ __launch_bounds__(kThreads,
 }  // namespace
 
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  const int tile_count = slice_tile_count(args);
+  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
+  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
+  const int tile_count = std::max(least, std::min(slices, args.multiprocessor_count));
   const int blocks = std::min(tile_count, args.multiprocessor_count);
   PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));

@@ -81,37 +81,4 @@ __device__ inline ColumnSums finish_slice(const ProjectArgs& args, const SlicePl
   return gate_sums(args.rounds_keys ? rounded : product, highway, scale);
 }
 
-// The weights of a tile: in each chunk, slices that follow each other. They never change, so they
-// may be read before the step is known.
-class SliceCopies {
- public:
-  __device__ SliceCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
-      : from_(reinterpret_cast<const std::byte*>(args.projection) +
-              std::int64_t{slices.begin} * kSliceTileBytes),
-        chunk_bytes_(tiles.projection_at(1, 0)),
-        bytes_(static_cast<std::uint32_t>(slices.count) * kSliceTileBytes) {}
-
-  __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
-    barrier_expect(barrier, bytes_);
-    bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
-  }
-
- private:
-  const std::byte* from_;
-  std::int64_t chunk_bytes_;
-  std::uint32_t bytes_;
-};
-
-// The bf16 products for few tokens have six or seven slices for each multiprocessor.
-inline constexpr int kMaxSlices = 7;
-inline constexpr int kSlicedColumns = kMaxSlices * kSliceColumns;
-inline constexpr int kSlicedTileBytes = kMaxSlices * kSliceTileBytes;
-
-inline int slice_tile_count(const ProjectArgs& args) {
-  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
-  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
-  const int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
-  return least > even ? least : even;
-}
-
 }  // namespace ple::kernels
