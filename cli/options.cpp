@@ -17,9 +17,20 @@ void print_warning(void*, ple_log_level level, const char* line) {
   if (level >= PLE_LOG_WARNING) fmt::print(stderr, "pleiades: warning: {}\n", line);
 }
 
-void add(CLI::App& command, const std::string& name, std::function<void(const std::string&)> set,
-         const std::string& value, const std::string& help) {
-  command.add_option_function<std::string>(name, std::move(set), help)->type_name(value);
+CLI::Option* add(CLI::App& command, const std::string& name,
+                 std::function<void(const std::string&)> set, const std::string& value,
+                 const std::string& help) {
+  return command.add_option_function<std::string>(name, std::move(set), help)->type_name(value);
+}
+
+// An empty text is what a shell makes of a variable that is not set: never what was meant.
+CLI::Option* add_text(CLI::App& command, const std::string& name, std::string& target,
+                      const std::string& value, const std::string& help) {
+  const auto set = [name, &target](const std::string& given) {
+    if (given.empty()) refuse("{} is empty", name);
+    target = given;
+  };
+  return add(command, name, set, value, help);
 }
 
 // The whole of text as a number, if it is one.
@@ -80,7 +91,7 @@ void add_enum(Options& options, const std::string& name, Enum& target,
 void Options::examples(const char* text) { command_.footer(text); }
 
 void Options::positional(const std::string& name, std::string& target, const std::string& help) {
-  command_.add_option(name, target, help)->required()->type_name("");
+  add_text(command_, name, target, "", help)->required();
 }
 
 void Options::flag(const std::string& name, bool& target, const std::string& help) {
@@ -89,12 +100,12 @@ void Options::flag(const std::string& name, bool& target, const std::string& hel
 
 void Options::text(const std::string& name, std::string& target, const std::string& value,
                    const std::string& help) {
-  command_.add_option(name, target, help)->type_name(value);
+  add_text(command_, name, target, value, help);
 }
 
 void Options::required_text(const std::string& name, std::string& target, const std::string& value,
                             const std::string& help) {
-  command_.add_option(name, target, help)->required()->type_name(value);
+  add_text(command_, name, target, value, help)->required();
 }
 
 void Options::numbers(const std::string& name, std::vector<std::int32_t>& target,

@@ -33,6 +33,19 @@ Result<const FamilyReader*> choose_reader(const Json& config, const std::string&
                name, model_type);
 }
 
+Status check_directory(const std::string& path) {
+  if (path.empty()) return error(StatusCode::invalid_argument, "the checkpoint's path is empty");
+  std::error_code failure;
+  const bool is_directory = std::filesystem::is_directory(path, failure);
+  if (failure) {
+    const bool is_absent = failure == std::errc::no_such_file_or_directory;
+    return error(is_absent ? StatusCode::not_found : StatusCode::io_error, "'{}': {}", path,
+                 failure.message());
+  }
+  if (is_directory) return {};
+  return error(StatusCode::invalid_argument, "'{}' is no directory", path);
+}
+
 Result<Json> read_config(const std::string& path) {
   PLE_TRY_ASSIGN(const InputFile file, InputFile::open(path));
   PLE_TRY_ASSIGN(const std::string text, file.read_all(kConfigBytesMax));
@@ -62,6 +75,7 @@ Result<ModelSpec> open_config(const std::string& path) {
 }
 
 Result<ModelSpec> open_checkpoint(const std::string& directory) {
+  PLE_TRY(check_directory(directory));
   const std::string path = directory + "/config.json";
   PLE_TRY_ASSIGN(const Json config, read_config(path));
   PLE_TRY_ASSIGN(const FamilyReader* reader, choose_reader(config, path));

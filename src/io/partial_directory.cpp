@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 Result<PartialDirectory> PartialDirectory::open(std::string name) {
   while (name.size() > 1 && name.back() == '/') name.pop_back();
+  if (name.empty()) return error(StatusCode::invalid_argument, "a directory's name is empty");
   std::error_code failure;
   const fs::file_status status = fs::symlink_status(name, failure);
   if (fs::exists(status) && !(fs::is_directory(status) && fs::is_empty(name, failure))) {

@@ -57,6 +57,22 @@ TEST_F(Refusals, OfOptionValues) {
   expect_refused({"bench", "layer", "--model", kTiny}, {kTiny, "--layer", "0, 2"});
 }
 
+// As a shell passes an unset variable in quotes on.
+TEST_F(Refusals, OfEmptyNames) {
+  expect_refused({"inspect", ""}, {"DIR is empty"});
+  expect_refused({"verify", ""}, {"DIR is empty"});
+  expect_refused({"ids", "", "--layer", "0", "--tokens", tokens_}, {"DIR is empty"});
+  expect_refused({"run", "", "--layer", "0", "--tokens", tokens_}, {"DIR is empty"});
+  expect_refused({"compare", "", tokens_, "--layer", "0"}, {"DIR is empty"});
+  expect_refused({"compare", kTiny, "", "--layer", "0"}, {"CASE is empty"});
+  expect_refused({"pack", "", "-o", directory_.path("c"), "--format", "fp8"}, {"DIR is empty"});
+  expect_refused({"pack", kTiny, "-o", "", "--format", "fp8"}, {"--out is empty"});
+  expect_refused({"synth", "", "--preset", "tiny"}, {"DIR is empty"});
+  expect_refused({"bench", "layer", "--model", ""}, {"--model is empty"});
+  expect_refused(run({"--metrics", ""}), {"--metrics is empty"});
+  expect_refused(run({"--warm-start", ""}), {"--warm-start is empty"});
+}
+
 TEST_F(Refusals, OfALayerThatIsNotThere) {
   expect_refused({"run", kTiny, "--tokens", tokens_}, {kTiny, "--layer", "0, 2"});
   expect_refused({"run", kTiny, "--tokens", tokens_, "--layer", "1"}, {kTiny, "layer 1", "0, 2"});
@@ -110,7 +126,7 @@ class SpoiltCheckpoints : public Refusals {
 
 TEST_F(SpoiltCheckpoints, WithoutADirectory) {
   fs::remove_all(checkpoint_);
-  expect_all_refuse({checkpoint_});
+  expect_all_refuse({"'" + checkpoint_ + "': No such file or directory"});
 }
 
 TEST_F(SpoiltCheckpoints, WithoutAConfig) {

@@ -36,6 +36,7 @@ TEST(PartialDirectory, IsOpenOnceAndWritesOverNothing) {
   const auto first = PartialDirectory::open(place.path("made"));
   ASSERT_TRUE(first.is_ok());
   EXPECT_EQ(PartialDirectory::open(place.path("made")).status().code(), StatusCode::wrong_state);
+  EXPECT_EQ(PartialDirectory::open("").status().code(), StatusCode::invalid_argument);
   place.write("file", "");
   EXPECT_EQ(PartialDirectory::open(place.path("file")).status().code(),
             StatusCode::invalid_argument);
