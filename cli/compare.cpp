@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "counter.hpp"
+#include "json_text.hpp"
 #include "layer_stream.hpp"
 #include "names.hpp"
 #include "options.hpp"
@@ -206,7 +207,7 @@ int report(const Arguments& arguments, const Case& loaded, const Difference& dif
                                          {"arithmetic", name_of(kArithmeticNames, arithmetic)},
                                          {"sequences", loaded.batch},
                                          {"tokens", loaded.batch * loaded.length}};
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json_text(json));
   } else {
     fmt::print("rel {:.3e}, max_abs {:.3e} over {} elements ({:.2f} % equal); {} {:.1e}: {}\n",
                difference.rel(), difference.max_abs, count_text(difference.elements),

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 
@@ -105,7 +106,7 @@ void print_json(const Model& model, const Arguments& arguments) {
     json["caches"].push_back(
         {{"cache_bytes", held.cache_bytes}, {"rows", held.rows}, {"share", held.share}});
   }
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json_text(json));
 }
 
 void print_layer(const Model& model, const ple_layer_info& layer) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 #include "progress.hpp"
@@ -101,7 +102,7 @@ int pack_checkpoint(const Arguments& arguments) {
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
   if (arguments.json) {
-    fmt::print("{}\n", to_json(arguments, result, elapsed.count()).dump());
+    fmt::print("{}\n", json_text(to_json(arguments, result, elapsed.count())));
   } else {
     print_text(arguments, result, elapsed.count());
   }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "json_text.hpp"
 #include "names.hpp"
 
 namespace pleiades::cli {
@@ -129,7 +130,7 @@ void RunReport::print_json(bool with_steps) const {
       {"block_bytes", engine.block_bytes}};
   json["read_times_us"] = buckets_json(read_times);
   if (with_steps) json["steps"] = steps_json(steps);
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json_text(json));
 }
 
 void RunReport::print_text() const {

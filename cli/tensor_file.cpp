@@ -17,6 +17,7 @@ namespace {
 
 using Tensor = TensorFile::Tensor;
 
+constexpr std::uint64_t kPrefixBytes = 8;  // the header's length
 constexpr std::uint64_t kHeaderBytesMax = std::uint64_t{100} << 20;
 
 std::uint64_t bytes_of(std::string_view dtype) {
@@ -42,8 +43,11 @@ nlohmann::json parse_header(const std::string& path, const std::string& text) {
   nlohmann::json header;
   try {
     header = nlohmann::json::parse(text, refuse_twice);
-  } catch (const nlohmann::json::exception&) {
-    refuse("{}: its safetensors header of {} bytes is not JSON", path, text.size());
+  } catch (const nlohmann::json::parse_error& failure) {
+    refuse("{}: its safetensors header is not valid JSON at byte {}", path,
+           kPrefixBytes + failure.byte - 1);
+  } catch (const nlohmann::json::out_of_range&) {
+    refuse("{}: its safetensors header holds a number beyond all bounds", path);
   }
   if (!header.is_object()) refuse("{}: its safetensors header is no JSON object", path);
   return header;
@@ -123,27 +127,26 @@ double from_f16(std::uint16_t bits) {
 TensorFile::TensorFile(const std::string& path) : file_(File::open_readonly(path)) {
   const std::uint64_t file_bytes = file_.size();
   std::uint64_t header_bytes = 0;
-  if (file_bytes < sizeof header_bytes)
-    refuse("{}: {} bytes are no safetensors file", path, file_bytes);
+  if (file_bytes < kPrefixBytes) refuse("{}: {} bytes are no safetensors file", path, file_bytes);
   file_.read_at(0, &header_bytes, sizeof header_bytes);
-  if (header_bytes > kHeaderBytesMax || header_bytes > file_bytes - 8) {
+  if (header_bytes > kHeaderBytesMax || header_bytes > file_bytes - kPrefixBytes) {
     refuse("{}: no safetensors file: a header of {} bytes in a file of {}", path, header_bytes,
            file_bytes);
   }
   std::string text(header_bytes, '\0');
-  file_.read_at(8, text.data(), header_bytes);
+  file_.read_at(kPrefixBytes, text.data(), header_bytes);
   const nlohmann::json header = parse_header(path, text);
 
   std::map<std::uint64_t, std::pair<std::uint64_t, std::string>> ranges;  // begin: end, name
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
-    auto [tensor, end] = parse_tensor(path, name, entry, 8 + header_bytes);
+    auto [tensor, end] = parse_tensor(path, name, entry, kPrefixBytes + header_bytes);
     if (tensor.element_count > 0 && !ranges.try_emplace(tensor.offset, end, name).second) {
       refuse("{}: tensor '{}' overlaps another", path, name);
     }
     tensors_.emplace(name, std::move(tensor));
   }
-  std::uint64_t expected = 8 + header_bytes;
+  std::uint64_t expected = kPrefixBytes + header_bytes;
   for (const auto& [begin, range] : ranges) {
     if (begin != expected) {
       refuse("{}: tensor '{}' begins at byte {}, where {} was expected", path, range.second, begin,

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 #include "progress.hpp"
@@ -52,7 +53,7 @@ int verify(const Arguments& arguments) {
     if (report.rows_not_finite > 0) {
       json["first_bad"] = {{"layer", report.first_bad_layer}, {"row", report.first_bad_row}};
     }
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json_text(json));
   } else {
     fmt::print("{}: {} rows, {} not finite; {} rows through a cache, {} differ; checksums {}\n",
                arguments.path, count_text(report.rows_checked), report.rows_not_finite,

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 
@@ -30,7 +31,7 @@ int bench_cache(const Arguments& arguments) {
                                          {"stage_131072_us", measured.stage_131072_us},
                                          {"two_thread_scale", measured.two_thread_scale},
                                          {"bytes_per_slot", measured.bytes_per_slot}};
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json_text(json));
     return kOk;
   }
   fmt::print("an arena of {}: {:.0f} million hits/s on one thread, {:.2f} times that on two\n",

@@ -3,6 +3,7 @@
 
 #include "bench/cold_chunk.hpp"
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 #include "token_file.hpp"
@@ -43,7 +44,7 @@ void print_json(const ple_io_measurement& measured, const std::optional<ColdChun
                           {"reads_per_s", cold->per_second(cold->reads)},
                           {"blocks_per_s", cold->per_second(cold->bytes / block_bytes)}};
   }
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json_text(json));
 }
 
 void print_text(const ple_io_measurement& measured, const std::optional<ColdChunk>& cold) {

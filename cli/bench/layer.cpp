@@ -10,6 +10,7 @@
 #include "bench/random_layer.hpp"
 #include "bench/timed_layer.hpp"
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 #include "token_file.hpp"
@@ -247,7 +248,7 @@ int bench_on_gpu(const Arguments& arguments, const TimedLayer& layer, Engine& fi
   json["device"] = info.device_name;
   json["sequences"] = arguments.is_decode ? "one a token" : "one";
   json["arithmetic"] = name_of(kArithmeticNames, info.arithmetic);
-  if (arguments.json) fmt::print("{}\n", json.dump());
+  if (arguments.json) fmt::print("{}\n", json_text(json));
   return kOk;
 }
 
@@ -272,7 +273,7 @@ int bench_layer(const Arguments& arguments) {
   }
   const double read_bytes_per_s = median(read_rates);
   if (arguments.json) {
-    fmt::print("{}\n", to_json(cases, layer, read_bytes_per_s, info).dump());
+    fmt::print("{}\n", json_text(to_json(cases, layer, read_bytes_per_s, info)));
   } else {
     print_text(cases, layer, read_bytes_per_s, info);
   }

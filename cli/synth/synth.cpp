@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "names.hpp"
 #include "options.hpp"
 #include "progress.hpp"
@@ -55,7 +56,7 @@ void print_result(const std::string& path, const CheckpointPlan& plan, double se
                                            {"tensors", plan.tensors.size()},
                                            {"files", plan.file_count},
                                            {"seconds", seconds}};
-    fmt::print("{}\n", report.dump());
+    fmt::print("{}\n", json_text(report));
     return;
   }
   fmt::print("{}: {} in {} tensors and {} files, written in {:.1f} s\n", path,

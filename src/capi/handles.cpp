@@ -19,7 +19,13 @@ void remember_error(const Status& status) noexcept {
   if (status.message().empty()) {
     sentence = status.code() == StatusCode::out_of_memory ? "out of memory" : "internal error";
   }
-  std::snprintf(last_error, kErrorBytes, "%s", sentence);
+  if (std::snprintf(last_error, kErrorBytes, "%s", sentence) < static_cast<int>(kErrorBytes))
+    return;
+  // Cut, perhaps within a character of UTF-8: without its bytes, the first of which has bit 6 set.
+  char* end = last_error + kErrorBytes - 1;
+  while ((end[-1] & 0xC0) == 0x80) --end;
+  if ((end[-1] & 0x80) != 0) --end;
+  *end = '\0';
 }
 
 Status copy_out(const void* data, std::size_t data_bytes, void* buffer, std::size_t capacity,

@@ -1,5 +1,6 @@
 #include "checkpoint/json.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -36,15 +37,32 @@ class StrictWatch {
   std::string problem_;
 };
 
-// A value for a message.
+// "line 2, column 7", both from 1, of the parser's byte, which counts from 1 too.
+std::string place_of(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, byte - 1);
+  const std::size_t line_begin = before.rfind('\n') + 1;  // 0 on the first line
+  return fmt::format("line {}, column {}", 1 + std::count(before.begin(), before.end(), '\n'),
+                     byte - line_begin);
+}
+
+// A value for a message, in ASCII, so that it may be cut anywhere.
 std::string shown(const Json& value) {
   constexpr std::size_t kShownMax = 40;
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
-  const std::string text = value.dump();
+  const std::string text = value.dump(-1, ' ', true);
   return text.size() <= kShownMax ? text : text.substr(0, kShownMax) + "...";
 }
 
 }  // namespace
+
+std::string json_reason(const Json::exception& failure) {
+  std::string_view reason = failure.what();
+  for (const std::string_view mark : {"] ", " - "}) {
+    const std::size_t at = reason.find(mark);
+    if (at != reason.npos) reason.remove_prefix(at + mark.size());
+  }
+  return std::string(reason.substr(0, reason.find("; last read:")));
+}
 
 Result<Json> parse_json_object(std::string_view text, const std::string& name) {
   StrictWatch watch;
@@ -54,10 +72,12 @@ Result<Json> parse_json_object(std::string_view text, const std::string& name) {
     json = Json::parse(text, [&watch](int depth, Json::parse_event_t event, Json& parsed) {
       return watch(depth, event, parsed);
     });
-    problem = watch.problem();
-  } catch (const Json::exception& exception) {
-    problem = watch.problem().empty() ? exception.what() : watch.problem();
+  } catch (const Json::parse_error& failure) {
+    problem = fmt::format("{}: {}", place_of(text, failure.byte), json_reason(failure));
+  } catch (const Json::exception& failure) {
+    problem = json_reason(failure);
   }
+  if (!watch.problem().empty()) problem = watch.problem();
   if (problem.empty() && !json.is_object()) problem = "the top level is not an object";
   if (!problem.empty()) {
     return error(StatusCode::corrupt, "'{}' is not valid JSON: {}", name, problem);

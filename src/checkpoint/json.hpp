@@ -17,6 +17,10 @@ using Json = nlohmann::json;
 // file in messages. Never throws on bad input.
 Result<Json> parse_json_object(std::string_view text, const std::string& name);
 
+// What a parser found wrong, without its own names and without what it read last, which may be of
+// any bytes: "unexpected '}'; expected string literal".
+std::string json_reason(const Json::exception& failure);
+
 // Reads typed values out of an object of a config. The first failure sticks and is what status()
 // returns; later reads then give their fallback or zero, so a family reads all its keys and
 // checks once. A key whose value is null counts as absent.

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "checkpoint/json.hpp"
 
 namespace ple {
 namespace {
@@ -37,7 +37,7 @@ std::optional<std::uint64_t> tensor_bytes(const std::vector<std::int64_t>& shape
 }
 
 // Builds the tensors while the parser reads, so that a header of 100 MB costs no document.
-class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   std::vector<TensorInfo> take() { return std::move(tensors_); }
   const std::string& problem() const { return problem_; }
@@ -120,9 +120,10 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return fail("a truth value out of place"); }
   bool binary(binary_t&) override { return fail("binary data out of place"); }
   bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
+                   const nlohmann::detail::exception& failure) override {
     subject_.clear();
-    return fail(fmt::format("not valid JSON at byte {}", position));
+    return fail(fmt::format("not valid JSON at byte {}: {}", kSafetensorsPrefixBytes + position - 1,
+                            json_reason(failure)));
   }
 
  private:
@@ -204,7 +205,7 @@ Result<std::vector<TensorInfo>> parse_safetensors_header(std::string_view header
     return error(StatusCode::corrupt, "'{}': the header does not start with '{{'", name);
   }
   HeaderReader reader;
-  if (!nlohmann::json::sax_parse(header, &reader)) {
+  if (!Json::sax_parse(header, &reader)) {
     return error(StatusCode::corrupt, "'{}': {}", name, reader.problem());
   }
   std::vector<TensorInfo> tensors = reader.take();

@@ -75,6 +75,13 @@ static void test_refused_models(void) {
   REFUSED(ple_model_open("", &model), PLE_INVALID_ARGUMENT, "is empty");
   REFUSED(ple_model_open("no such place", &model), PLE_NOT_FOUND, "'no such place': No such file");
   CHECK(model == NULL);
+  char name[4002] = "x"; /* sentences of any length are kept up to a whole character */
+  for (int i = 1; i < 4001; ++i) name[i] = "\xA9\xC3"[i % 2];
+  for (int i = 0; i < 2; ++i) {
+    CHECK(ple_model_open(name + i, &model) != PLE_OK);
+    CHECK(strlen(ple_last_error()) > 2000);
+    CHECK(ple_last_error()[strlen(ple_last_error()) - 1] == '\xA9');
+  }
 
   ple_shard_desc shard;
   ple_layer_desc layer;

@@ -42,6 +42,20 @@ TEST(Json, RefusesWhatIsNotOneObject) {
   }
 }
 
+// Where, what and what instead; of the parser's own names and of bytes that are no text, nothing.
+TEST(Json, SaysWhereASyntaxErrorIsAndWhatWasExpected) {
+  const auto expect = [](const std::string& text, const std::string& problem) {
+    EXPECT_EQ(problem_of(text), "'config.json' is not valid JSON: " + problem);
+  };
+  expect("", "line 1, column 1: unexpected end of input; expected '[', '{', or a literal");
+  expect("{", "line 1, column 2: unexpected end of input; expected string literal");
+  expect("{\n \"a\": 1\n \"b\"", "line 3, column 4: unexpected string literal; expected '}'");
+  expect("{\"a\":1,}", "line 1, column 8: unexpected '}'; expected string literal");
+  expect("{}x", "line 1, column 3: invalid literal");
+  expect("{\"a\":\"\xff\"}", "line 1, column 7: invalid string: ill-formed UTF-8 byte");
+  expect("{\"a\":1e999}", "number overflow parsing '1e999'");
+}
+
 TEST(ConfigReader, KeepsTheFirstFailureWithFileKeyAndValue) {
   const Json json = Json::parse(R"({"n":7,"f":1.5,"s":"x","b":true,"l":[1,2],"z":null,
                                     "big":18446744073709551615})");
@@ -64,7 +78,8 @@ TEST(ConfigReader, KeepsTheFirstFailureWithFileKeyAndValue) {
 
 TEST(ConfigReader, RefusesOtherTypesAndMissingKeys) {
   const Json json = Json::parse(R"({"f":1.5,"s":"x","l":[1,"a"],"o":{},"z":null,
-                                    "big":18446744073709551615})");
+                                    "big":18446744073709551615,
+                                    "long":"0123456789012345678901234567890123456é"})");
   const auto failure = [&json](auto&& read) {
     ConfigReader reader(json, "c");
     read(reader);
@@ -80,6 +95,9 @@ TEST(ConfigReader, RefusesOtherTypesAndMissingKeys) {
             "config 'c': 'o' is an object, not an integer");
   EXPECT_EQ(failure([](auto& r) { r.number("s"); }),
             "config 'c': 's' is \"x\", not a finite number");
+  EXPECT_EQ(
+      failure([](auto& r) { r.number("long"); }),
+      "config 'c': 'long' is \"0123456789012345678901234567890123456\\u..., not a finite number");
   EXPECT_EQ(failure([](auto& r) { r.integers("l", 0, 9); }),
             "config 'c': 'l' is \"a\", not an integer");
   EXPECT_EQ(failure([](auto& r) { r.text("f", ""); }), "config 'c': 'f' is 1.5, not a string");

@@ -101,9 +101,9 @@ TEST(SafetensorsHeader, RefusesWhatIsNotTheFormat) {
   expect_refused("", 0, "does not start with '{'");
   expect_refused(" {}", 0, "does not start with '{'");
   expect_refused("[]", 0, "does not start with '{'");
-  expect_refused("{", 0, "not valid JSON");
-  expect_refused("{}{}", 0, "not valid JSON");
-  expect_refused("{\"\xff\":{}}", 0, "not valid JSON");
+  expect_refused("{", 0, "not valid JSON at byte 9: unexpected end of input; expected string");
+  expect_refused("{}{}", 0, "not valid JSON at byte 10: unexpected '{'; expected end of input");
+  expect_refused("{\"\xff\":{}}", 0, "not valid JSON at byte 10: invalid string: ill-formed UTF-8");
   expect_refused(R"({"a":{}})", 0, "lacks one of dtype, shape and data_offsets");
   expect_refused(R"({"a":{"dtype":"U8","shape":[1]}})", 1, "lacks one of");
   expect_refused(R"({"a":5})", 0, "a number out of place");

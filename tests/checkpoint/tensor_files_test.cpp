@@ -88,7 +88,7 @@ TEST(TensorFiles, RefuseAnIndexThatIsWrong) {
   refuse(index_of(R"("t":"a.safetensors","t":"b.safetensors")"), "key 't' twice");
   refuse("{}", "has no weight_map");
   refuse("[]", "the top level is not an object");
-  refuse("{", "is not valid JSON");
+  refuse("{", "is not valid JSON: line 1, column 2");
 }
 
 TEST(TensorFiles, ChooseTheUsualIndexOrTheOnlyOne) {

@@ -27,6 +27,17 @@ TEST(Tool, HelpOfEveryCommandHasExamples) {
   }
 }
 
+// Names of files are any bytes; JSON is UTF-8.
+TEST(Tool, JsonHoldsNamesThatAreNoUtf8) {
+  const TempDirectory directory;
+  const std::string made = directory.path("a\xff");
+  const std::string packed = directory.path("b\xff");
+  const auto is_shown = testing::HasSubstr("\xef\xbf\xbd");  // U+FFFD
+  EXPECT_THAT(tool_json({"synth", made, "--preset", "tiny"})["path"], is_shown);
+  EXPECT_THAT(tool_json({"inspect", made})["layers"][0]["shards"][0]["file"], is_shown);
+  EXPECT_THAT(tool_json({"pack", made, "-o", packed, "--format", "fp8"})["path"], is_shown);
+}
+
 TEST(Inspect, ShowsGeometryShardsAndConstants) {
   const nlohmann::json json = tool_json({"inspect", kTiny});
   EXPECT_EQ(json["family"], "qwen4_exp");

@@ -110,7 +110,7 @@ TEST(Compare, RefusesFilesThatAreNotSafetensors) {
   expect_refused(compare(directory, std::string(64, '\xff')), {file, "header"});
   expect_refused(compare(directory, good.substr(0, good.size() - 1)), {file, "end at byte"});
   expect_refused(compare(directory, good + "x"), {file, "end at byte"});
-  expect_refused(compare(directory, safetensors_bytes("{", "")), {file, "JSON"});
+  expect_refused(compare(directory, safetensors_bytes("{", "")), {file, "JSON at byte 9"});
   expect_refused(compare(directory, safetensors_bytes("[]", "")), {file, "JSON object"});
 
   const auto with_header = [&](const char* header, const std::string& data) {

@@ -136,7 +136,7 @@ TEST_F(SpoiltCheckpoints, WithoutAConfig) {
 
 TEST_F(SpoiltCheckpoints, WithAConfigThatIsNotJson) {
   directory_.write("c/config.json", "{");
-  expect_all_refuse({checkpoint_ + "/config.json"});
+  expect_all_refuse({checkpoint_ + "/config.json", "line 1, column 2", "expected string literal"});
 }
 
 TEST_F(SpoiltCheckpoints, WithATruncatedFile) {
