@@ -28,7 +28,6 @@ namespace ple {
 
 namespace {
 
-constexpr const char* kJournal = "pack.journal";
 constexpr const char* kIndex = "model.safetensors.index.json";
 // Between two entries of the journal, each of which waits for the disk.
 constexpr std::uint64_t kJournalBytes = std::uint64_t{64} << 20;
@@ -74,8 +73,9 @@ class Packer {
 
   // Finds what a run before has done; refuses a directory that is not of this work.
   Status resume() {
-    PLE_TRY_ASSIGN(auto found,
-                   load_progress(directory_.file(kJournal), plan_.identity, heads_.size()));
+    remove_partial_files(directory_.journal());
+    remove_partial_files(directory_.file(kIndex));
+    PLE_TRY_ASSIGN(auto found, load_progress(directory_.journal(), plan_.identity, heads_.size()));
     if (found) {
       state_ = std::move(*found);
       return {};
@@ -86,7 +86,7 @@ class Packer {
                    directory_.path());
     }
     state_.heads.resize(heads_.size());
-    return save_progress(directory_.file(kJournal), plan_.identity, state_);
+    return save_progress(directory_.journal(), plan_.identity, state_);
   }
 
   Status run() {
@@ -143,7 +143,7 @@ class Packer {
 
   Status save() {
     for (const OutputFile& output : outputs_) PLE_TRY(output.sync());
-    return save_progress(directory_.file(kJournal), plan_.identity, state_);
+    return save_progress(directory_.journal(), plan_.identity, state_);
   }
 
   Status make_parent(const std::string& name) const {
@@ -312,14 +312,12 @@ Result<PackReport> pack(const PackRequest& request, const Progress& progress) {
   PLE_TRY_ASSIGN(const ModelSpec model, open_checkpoint(own.directory));
   PLE_TRY_ASSIGN(const TensorFiles files, TensorFiles::open(own.directory));
   PLE_TRY_ASSIGN(PackPlan plan, plan_pack(model, files, own));
-  PLE_TRY_ASSIGN(PartialDirectory directory, PartialDirectory::open(own.out));
+  PLE_TRY_ASSIGN(PartialDirectory directory, PartialDirectory::open(own.out, kPackJournal));
   Packer packer(model, std::move(plan), directory, own, progress);
   PLE_TRY(packer.resume());
   const Status status = packer.run();
   if (status.is_ok()) {
     PLE_TRY(directory.publish());
-    std::error_code ignored;
-    std::filesystem::remove(directory.file(kJournal), ignored);
     return packer.report();
   }
   const bool is_done_for = status.code() == StatusCode::corrupt;

@@ -9,6 +9,9 @@
 
 namespace ple {
 
+// Of the journal in the directory that is being written.
+inline constexpr const char* kPackJournal = "pack.journal";
+
 // How far packing has come. What it says is done is on the disk.
 struct PackProgress {
   // Sums over the rows of a head so far, in their order.

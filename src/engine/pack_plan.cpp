@@ -10,6 +10,7 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "checkpoint/table_reader.hpp"
+#include "engine/pack_journal.hpp"
 
 namespace ple {
 
@@ -155,8 +156,9 @@ class Planner {
     for (; !failure && place != fs::directory_iterator(); place.increment(failure)) {
       const std::string name = place->path().filename().string();
       std::error_code ignored;
-      if (name.starts_with('.') || name.ends_with(kIndexEnding) || is_written(name) ||
-          linked.contains(name) || !fs::is_regular_file(place->path(), ignored)) {
+      if (name.starts_with('.') || name == kPackJournal || name.ends_with(kIndexEnding) ||
+          is_written(name) || linked.contains(name) ||
+          !fs::is_regular_file(place->path(), ignored)) {
         continue;
       }
       (name.ends_with(kTensorsEnding) ? plan_.linked : plan_.small_files).push_back(name);

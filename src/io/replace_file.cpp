@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -13,6 +15,8 @@
 namespace ple {
 
 namespace {
+
+constexpr std::string_view kPartial = ".partial-";  // and the process
 
 // 0, or the errno of what failed.
 int write_all(int fd, std::span<const std::byte> bytes) {
@@ -28,7 +32,7 @@ int write_all(int fd, std::span<const std::byte> bytes) {
 }  // namespace
 
 Status replace_file(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string partial = fmt::format("{}.partial-{}", path, ::getpid());
+  const std::string partial = fmt::format("{}{}{}", path, kPartial, ::getpid());
   const UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   int failure = fd.is_open() ? write_all(fd.get(), bytes) : errno;
   if (failure == 0 && std::rename(partial.c_str(), path.c_str()) != 0) failure = errno;
@@ -36,6 +40,18 @@ Status replace_file(const std::string& path, std::span<const std::byte> bytes) {
   if (fd.is_open()) ::unlink(partial.c_str());
   return error(StatusCode::io_error, "file '{}' cannot be written: {}", path,
                std::generic_category().message(failure));
+}
+
+void remove_partial_files(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string beginning = fmt::format("{}{}", file.filename().string(), kPartial);
+  std::error_code failure;
+  std::filesystem::directory_iterator place(file.parent_path(), failure);
+  for (; !failure && place != std::filesystem::directory_iterator(); place.increment(failure)) {
+    std::error_code ignored;
+    const bool is_partial = place->path().filename().string().starts_with(beginning);
+    if (is_partial) std::filesystem::remove(place->path(), ignored);
+  }
 }
 
 }  // namespace ple

@@ -12,4 +12,7 @@ namespace ple {
 // and renamed. A failure leaves what was there before.
 Status replace_file(const std::string& path, std::span<const std::byte> bytes);
 
+// Removes what processes left beside `path` that were killed while they replaced it.
+void remove_partial_files(const std::string& path);
+
 }  // namespace ple

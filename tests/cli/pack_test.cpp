@@ -8,6 +8,7 @@
 
 #include "base/number_formats.hpp"
 #include "gmock/gmock.h"
+#include "pleiades/pleiades.hpp"
 #include "support/child_process.hpp"
 #include "support/temp_directory.hpp"
 #include "support/tool.hpp"
@@ -314,6 +315,9 @@ TEST(Pack, GoesOnAfterBeingKilledOrInterruptedToTheSameBytes) {
     EXPECT_EQ(process.wait().status, -signal);
     EXPECT_FALSE(fs::exists(packed));
   }
+  for (const char* name : {"pack.journal", "model.safetensors.index.json"}) {
+    directory.write(std::string("packed.partial/") + name + ".partial-1", "");  // a kill in a save
+  }
   expect_refused(pack_words(checkpoint, packed, {"fp8"}), {packed + ".partial", "another request"});
   const nlohmann::json resumed = run_tool(words).json();
   EXPECT_GT(resumed["rows_resumed"], 0);
@@ -324,6 +328,32 @@ TEST(Pack, GoesOnAfterBeingKilledOrInterruptedToTheSameBytes) {
   EXPECT_EQ(whole["heads"], resumed["heads"]);
   EXPECT_TRUE(contents(packed) == contents(directory.path("whole")));
   expect_rows_within(checkpoint, packed, 1.0F / 254);
+}
+
+// Between the directory's new name and the end of its journal. A kill there leaves what this does,
+// in which the renaming fails first, because something else has come to have the name.
+TEST(Pack, ARunThatWasKilledAtItsVeryEndIsFinishedByTheNext) {
+  const TempDirectory directory;
+  const std::string packed = directory.path("packed");
+  ple_pack_options options = PLE_PACK_OPTIONS_INIT;
+  options.format = PLE_PACK_INT8;
+  const auto occupy = [&](std::uint64_t, std::uint64_t) {
+    fs::create_directory(packed);
+    directory.write("packed/in the way", "");
+    return true;
+  };
+  EXPECT_THROW(pleiades::pack(golden("qwen4_exp/tiny"), packed, options, occupy), pleiades::Error);
+  fs::remove_all(packed);
+  fs::rename(packed + ".partial", packed);
+  ASSERT_TRUE(fs::exists(packed + "/pack.journal"));
+
+  expect_refused(pack_words(golden("qwen4_exp/tiny"), packed, {"fp8"}),
+                 {packed, "another request"});
+  const nlohmann::json resumed = pack(golden("qwen4_exp/tiny"), packed, {"int8"});
+  const nlohmann::json whole = pack(golden("qwen4_exp/tiny"), directory.path("whole"), {"int8"});
+  EXPECT_EQ(resumed["rows_resumed"], resumed["rows"]);
+  EXPECT_EQ(resumed["heads"], whole["heads"]);
+  EXPECT_TRUE(contents(packed) == contents(directory.path("whole")));
 }
 
 }  // namespace

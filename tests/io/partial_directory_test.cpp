@@ -12,18 +12,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+Result<PartialDirectory> open(const std::string& name) {
+  return PartialDirectory::open(name, "journal");
+}
+
 TEST(PartialDirectory, HasItsNameOnlyWhenItIsWhole) {
   const test::TempDirectory place;
   const std::string name = place.path("made");
   {
-    const auto directory = PartialDirectory::open(name + "/");
+    const auto directory = open(name + "/");
     ASSERT_TRUE(directory.is_ok()) << directory.status().message();
     const auto file = OutputFile::open(directory.value().file("file"), 3);
     ASSERT_TRUE(file.is_ok());
     EXPECT_TRUE(file.value().write(0, std::as_bytes(std::span("abc", 3))).is_ok());
   }
   EXPECT_FALSE(fs::exists(name));
-  auto again = PartialDirectory::open(name);  // what was there goes on
+  auto again = open(name);  // what was there goes on
   ASSERT_TRUE(again.is_ok());
   EXPECT_EQ(fs::file_size(again.value().file("file")), 3U);
   ASSERT_TRUE(again.value().publish().is_ok());
@@ -31,15 +35,30 @@ TEST(PartialDirectory, HasItsNameOnlyWhenItIsWhole) {
   EXPECT_FALSE(fs::exists(name + ".partial"));
 }
 
+// The journal goes after the directory has its name: without it NAME.partial would be nobody's.
+TEST(PartialDirectory, IsOpenedAgainToRemoveTheJournalThatAKillLeft) {
+  const test::TempDirectory place;
+  fs::create_directory(place.path("made"));
+  place.write("made/file", "");
+  place.write("made/journal", "");
+  auto directory = open(place.path("made"));
+  ASSERT_TRUE(directory.is_ok()) << directory.status().message();
+  EXPECT_EQ(directory.value().path(), place.path("made"));
+  directory.value().remove();  // leaves what is published
+  ASSERT_TRUE(directory.value().publish().is_ok());
+  EXPECT_TRUE(fs::exists(place.path("made/file")));
+  EXPECT_FALSE(fs::exists(place.path("made/journal")));
+  EXPECT_EQ(open(place.path("made")).status().code(), StatusCode::invalid_argument);
+}
+
 TEST(PartialDirectory, IsOpenOnceAndWritesOverNothing) {
   const test::TempDirectory place;
-  const auto first = PartialDirectory::open(place.path("made"));
+  const auto first = open(place.path("made"));
   ASSERT_TRUE(first.is_ok());
-  EXPECT_EQ(PartialDirectory::open(place.path("made")).status().code(), StatusCode::wrong_state);
-  EXPECT_EQ(PartialDirectory::open("").status().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(open(place.path("made")).status().code(), StatusCode::wrong_state);
+  EXPECT_EQ(open("").status().code(), StatusCode::invalid_argument);
   place.write("file", "");
-  EXPECT_EQ(PartialDirectory::open(place.path("file")).status().code(),
-            StatusCode::invalid_argument);
+  EXPECT_EQ(open(place.path("file")).status().code(), StatusCode::invalid_argument);
 }
 
 TEST(OutputFile, IsAsLongAsItWasSaidToBe) {

@@ -43,5 +43,16 @@ TEST(ReplaceFile, AFailureLeavesNothingBehind) {
   EXPECT_EQ(entries_in(directory.path()), 1);
 }
 
+TEST(ReplaceFile, WhatAKillLeftIsRemoved) {
+  const test::TempDirectory directory;
+  directory.write("file", "whole");
+  directory.write("file.partial-1", "who");
+  directory.write("file.partial-22", "");
+  directory.write("other.partial-3", "");
+  remove_partial_files(directory.path("file"));
+  EXPECT_EQ(bytes_of(directory.path("file")), "whole");
+  EXPECT_EQ(entries_in(directory.path()), 2);
+}
+
 }  // namespace
 }  // namespace ple
