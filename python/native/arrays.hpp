@@ -9,12 +9,11 @@
 #include <string>
 #include <vector>
 
-// Arrays of other libraries, by DLPack or the buffer protocol, without copies.
+#include "array_view.hpp"
+
+// What the library takes of arrays of other libraries.
 
 namespace pleiades::python {
-
-// A device's name as Engine takes it: "cpu", "cuda:0".
-std::string device_name(int device_type, int device_id);
 
 // Token ids as C takes them. Host ids are read in place when they are contiguous int32 and copied
 // otherwise; ids on a GPU must be contiguous int32.
@@ -26,12 +25,14 @@ class TokenArray {
   const std::int32_t* data() const { return data_; }
   std::int64_t size() const { return size_; }
   bool is_on_device() const { return on_device_; }
+  // Of ids on a device: the stream that they are valid on.
+  void* current_stream() const { return array_.current_stream(); }
 
  private:
-  void assign_array(const nanobind::ndarray<nanobind::ro>& array);
+  void assign_array();
 
   std::vector<std::int32_t> copied_;
-  nanobind::ndarray<nanobind::ro> array_;  // keeps what data_ points into
+  ArrayView array_;
   const std::int32_t* data_ = nullptr;
   std::int64_t size_ = 0;
   bool on_device_ = false;
@@ -39,16 +40,14 @@ class TokenArray {
 
 // Activations: contiguous float32 or bfloat16 (or uint16 holding bfloat16 bits).
 struct Activations {
-  nanobind::ndarray<nanobind::ro> array;  // keeps data
+  ArrayView view;
   void* data = nullptr;
   ple_element element = PLE_F32;
   std::int64_t element_count = 0;
-  int device_type = 0;
-  int device_id = 0;
 };
 
 // `what` names the argument in refusals.
-Activations to_activations(nanobind::handle object, const char* what, bool writable);
+Activations to_activations(nanobind::handle object, const char* what, ArrayView::Access access);
 
 // Contiguous values of one type, for example the rows' bytes.
 template <class Value>

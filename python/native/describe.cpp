@@ -74,9 +74,9 @@ class LayerDescriptions {
   // bfloat16 bits, checked for their number.
   const std::uint16_t* weights(nb::handle from, const char* name, std::int64_t element_count) {
     const nb::object object = from.attr(name);
-    const Activations array = to_activations(object, name, false);
+    const Activations array = to_activations(object, name, ArrayView::Access::read);
     if (array.element != PLE_BF16 || array.element_count != element_count ||
-        device_name(array.device_type, array.device_id) != "cpu") {
+        array.view.device_name() != "cpu") {
       throw Error(PLE_INVALID_ARGUMENT,
                   std::string(name) + " must be bfloat16 of " + std::to_string(element_count) +
                       " elements in host memory, but has " + std::to_string(array.element_count));

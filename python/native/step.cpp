@@ -15,6 +15,7 @@ namespace pleiades::python {
 namespace {
 
 using Use = Handle<Step>::Use;
+using Access = ArrayView::Access;
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(PLE_INVALID_ARGUMENT, sentence);
@@ -71,27 +72,6 @@ void take_counts(PyStep& self, nb::handle counts) {
   self.token_counts.assign(sequence_count, static_cast<std::int32_t>(token_count / divisor));
 }
 
-// A stream as an integer, an object of torch or cupy, or None for the default stream.
-void* to_stream(nb::handle stream) {
-  if (stream.is_none()) return nullptr;
-  std::uintptr_t address = 0;
-  if (nb::try_cast(stream, address)) return reinterpret_cast<void*>(address);
-  for (const char* name : {"cuda_stream", "ptr"}) {
-    if (nb::hasattr(stream, name)) {
-      return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(stream.attr(name)));
-    }
-  }
-  refuse("stream is neither an address nor a stream of torch or cupy");
-}
-
-// The stream given, or the present one of the array's library.
-void* stream_of(nb::handle stream, nb::handle array) {
-  if (!stream.is_none()) return to_stream(stream);
-  static nb::handle current =  // never freed: outlives the interpreter's shutdown
-      nb::object(nb::module_::import_("pleiades._streams").attr("current")).release();
-  return to_stream(current(array));
-}
-
 void stage(PyStep& self, nb::handle sequences, nb::handle tokens, nb::handle counts,
            nb::handle positions, nb::handle stream) {
   const Use use(self.handle);
@@ -105,7 +85,7 @@ void stage(PyStep& self, nb::handle sequences, nb::handle tokens, nb::handle cou
   batch.token_counts = self.token_counts.data();
   if (self.tokens.is_on_device()) {
     batch.device_tokens = self.tokens.data();
-    batch.stream = stream_of(stream, tokens);
+    batch.stream = stream.is_none() ? self.tokens.current_stream() : to_stream(stream);
   } else {
     batch.tokens = self.tokens.data();
   }
@@ -122,10 +102,10 @@ void stage(PyStep& self, nb::handle sequences, nb::handle tokens, nb::handle cou
 
 void check_activations(const PyStep& self, const Activations& array, const char* what,
                        std::int32_t layer, std::int64_t token_elements) {
-  if (device_name(array.device_type, array.device_id) != engine_of(self).device) {
-    refuse("layer " + std::to_string(layer) + ": the " + what + " is on " +
-           device_name(array.device_type, array.device_id) + ", but the engine runs on " +
-           engine_of(self).device);
+  const std::string device = array.view.device_name();
+  if (device != engine_of(self).device) {
+    refuse("layer " + std::to_string(layer) + ": the " + what + " is on " + device +
+           ", but the engine runs on " + engine_of(self).device);
   }
   if (array.element_count != self.token_count * token_elements) {
     refuse("layer " + std::to_string(layer) + ": the " + what + " has " +
@@ -145,18 +125,20 @@ void run(PyStep& self, std::int32_t layer, nb::object input, nb::object output,
   args.mode = value_of(kModeNames, "mode", mode);
   Activations in;
   if (info.input_elements != 0 || in_place) {
-    in = to_activations(input, "input", in_place);
+    in = to_activations(input, "input", in_place ? Access::write : Access::read);
     check_activations(self, in, "input", layer, info.input_elements);
     args.input = in.data;
   }
-  const Activations out = in_place ? in : to_activations(output, "output", true);
+  const Activations out = in_place ? in : to_activations(output, "output", Access::write);
   check_activations(self, out, "output", layer, info.output_elements);
   if (args.input != nullptr && in.element != out.element) {
     refuse("layer " + std::to_string(layer) + ": input and output are of different types");
   }
   args.output = out.data;
   args.element = out.element;
-  if (engine_of(self).device != "cpu") args.stream = stream_of(stream, in_place ? input : output);
+  if (engine_of(self).device != "cpu") {
+    args.stream = stream.is_none() ? out.view.current_stream() : to_stream(stream);
+  }
   const nb::gil_scoped_release unlocked;
   step.run(layer, args);
 }

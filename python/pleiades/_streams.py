@@ -1,4 +1,4 @@
-"""The current CUDA stream of the library that an array belongs to."""
+"""The current CUDA stream of a library that has no exchange table (DLPack 1.3) to ask for it."""
 
 import sys
 from typing import Any

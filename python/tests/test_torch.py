@@ -53,8 +53,30 @@ def test_tensors_that_are_not_plain(step: Any, highway: Any, golden: dict[str, A
         step.run(0, torch.zeros(256, 48).T)
     with pytest.raises(pleiades.InvalidArgument, match="must be float32 or bfloat16"):
         step.run(0, highway.double())
-    with pytest.raises(pleiades.Error):
+    with pytest.raises(pleiades.InvalidArgument, match="input cannot be used in place: Cannot access"):
         step.run(0, highway.to_sparse())
+    with pytest.raises(pleiades.InvalidArgument, match="output requires gradients: give its detach"):
+        step.run(0, highway, torch.nn.Parameter(added))
+
+
+def test_arrays_without_the_exchange_table(
+    step: Any, highway: Any, golden: dict[str, Any]
+) -> None:
+    class Other:
+        """An array of another library."""
+
+        def __init__(self, tensor: Any) -> None:
+            self.tensor = tensor
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.tensor.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.tensor.__dlpack_device__()
+
+    added = torch.empty_like(highway)
+    step.run(0, Other(highway), Other(added), mode="delta")
+    assert_golden(added, golden)
 
 
 def test_operators_run_eagerly_and_compiled(step: Any, highway: Any, golden: dict[str, Any]) -> None:
