@@ -179,3 +179,11 @@ def test_models_with_and_without_us(
     options = {"attention_mask": mask, "max_new_tokens": 40, **GREEDY, **options}
     mine, theirs = (model.generate(ids, **options) for model in models)
     assert torch.equal(mine, theirs)
+
+
+def test_assisted_decoding(models: Any, golden: dict[str, Any]) -> None:
+    ours, reference = models
+    ids = torch.tensor(golden["input_ids"][:1, :12], device="cuda")
+    expected = reference.generate(ids, max_new_tokens=60, **GREEDY)
+    drafted = ours.generate(ids, max_new_tokens=60, prompt_lookup_num_tokens=3, **GREEDY)
+    assert torch.equal(drafted, expected)

@@ -123,15 +123,64 @@ def test_interleaved_caches_do_not_mix(ours: Any, ids: Any) -> None:
             assert torch.equal(one, other)
 
 
-def test_assisted_decoding_says_what_does_not_work_and_why(
-    ours: Any, reference: Any, ids: Any
+@pytest.fixture(scope="module")
+def assistant(ours: Any) -> Any:
+    """A model that drafts what `ours` says, but not always."""
+    torch.manual_seed(11)
+    model = pleiades.hf.from_pretrained(TINY, cache_bytes=100_000, dtype=torch.float32)
+    for parameter in model.model.layers[0].mlp.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.02)
+    return model
+
+
+@pytest.mark.parametrize("drafts", [{"prompt_lookup_num_tokens": 3}, {}], ids=str)
+def test_assisted_decoding(
+    ours: Any, reference: Any, assistant: Any, ids: Any, drafts: dict[str, Any]
 ) -> None:
-    prompt, options = ids[:1, :9], {"max_new_tokens": 8, **GREEDY}
-    for assistance in ({"prompt_lookup_num_tokens": 3}, {"assistant_model": reference}):
-        with pytest.raises(ValueError, match="not supported with stateful models"):
-            reference.generate(prompt, **assistance, **options)
-        with pytest.raises(pleiades.Unsupported, match="recurrent state of the linear attention"):
-            ours.generate(prompt, **assistance, **options)
+    expected = reference.generate(ids[:1, :12], max_new_tokens=200, **GREEDY)
+    read = []
+    hook = ours.model.register_forward_pre_hook(
+        lambda _, args, kwargs: read.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+    drafts = drafts or {"assistant_model": assistant}
+    output = ours.generate(
+        ids[:1, :12], max_new_tokens=150, return_dict_in_generate=True, **drafts, **GREEDY
+    )
+    assert torch.equal(output.sequences, expected[:, :162])
+    hook.remove()
+    assert len(set(read)) > 2 and sum(read) > 161  # several lengths, and some tokens twice
+    cache = output.past_key_values  # a plain one from here on
+    more = ours.generate(output.sequences, past_key_values=cache, max_new_tokens=50, **GREEDY)
+    assert torch.equal(more, expected)
+
+
+def test_a_cropped_cache_goes_back_as_a_whole(ours: Any, ids: Any) -> None:
+    def read(cache: Any, begin: int, end: int) -> Any:
+        with torch.no_grad():
+            part = ids[: cache_rows, begin:end]
+            return ours(input_ids=part, past_key_values=cache, use_cache=True).logits
+
+    cache_rows = 1
+    cache = transformers.DynamicCache(config=ours.config)
+    read(cache, 0, 10)
+    cache.activate_past_recording()
+    wanted = read(copy.deepcopy(cache), 10, 30)
+    for begin, end, removed in [(10, 16, 4), (12, 13, 0), (13, 15, 3), (12, 20, 0), (20, 30, 20)]:
+        read(cache, begin, end)
+        cache.crop(-removed)
+    copied = copy.deepcopy(cache)
+    for one in (cache, copied):
+        assert (read(one, 10, 30) - wanted).abs().max() < 1e-5 * wanted.abs().max()
+    copied.crop(-21)
+    with pytest.raises(pleiades.Unsupported, match="cropped to 9 tokens: no state is kept"):
+        read(copied, 9, 12)
+    cache_rows = 2
+    cache = transformers.DynamicCache(config=ours.config)
+    cache.activate_past_recording()
+    read(cache, 0, 10)
+    cache.crop(-1)
+    with pytest.raises(pleiades.Unsupported, match="a cache of 2 rows was cropped"):
+        read(cache, 9, 12)
 
 
 def test_embeddings_instead_of_ids(ours: Any, reference: Any, ids: Any) -> None:

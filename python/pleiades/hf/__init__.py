@@ -6,9 +6,8 @@
 The model is transformers' own; only its PLE layers are replaced, and they keep their state with the
 cache object (``past_key_values``), as transformers' layers do. What follows from that works: greedy
 decoding, sampling, beams, left padding, chunked prefill, a cache used again or copied with
-``copy.deepcopy``, and ``save_pretrained`` of everything but the PLE layers. What does not says so:
-training (backward), float16, and assisted decoding, because transformers cannot take back the
-recurrent state of the linear attention layers of these models.
+``copy.deepcopy``, assisted decoding, and ``save_pretrained`` of everything but the PLE layers. What
+does not says so: training (backward) and float16.
 """
 
 from pleiades.hf.attaching import attach, from_pretrained

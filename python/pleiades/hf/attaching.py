@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import Any
 import torch
 import transformers
 from torch import nn
-from transformers.generation import GenerationMode
 from transformers.models.qwen4_exp import modeling_qwen4_exp as reference
 from transformers.utils import cached_file
 
 import pleiades
 from pleiades._numbers import bytes_text
 from pleiades.hf.ple_layer import PleLayer, Tables
+from pleiades.hf.rollback import before_forward
 
 _logger = logging.getLogger("pleiades")
 _patching = threading.Lock()  # the replaced class is of the whole process
@@ -127,8 +127,9 @@ def attach(
         if not isinstance(layer.ple, PleLayer):
             layer.ple = PleLayer(config, layer_index, ple_layer_index).eval()
         layer.ple.bind(tables)
-    _stage_early(decoder, tables)
-    _explain_assisted_decoding(model)
+    _hook(decoder.layers[0], tables.begin_early)
+    _hook(decoder, before_forward)
+    model._is_stateful = False  # so that transformers tries assisted decoding: before_forward
     _announce(source, tables.engine)
     return model
 
@@ -177,31 +178,12 @@ def _device_name(device: torch.device) -> str:
     return device.type
 
 
-def _stage_early(decoder: Any, tables: Tables) -> None:
-    first = decoder.layers[0]
-    previous = getattr(first, "_pleiades_hook", None)
+def _hook(module: Any, before: Callable[..., None]) -> None:
+    """Call `before` each forward of the module, and nothing that was hooked earlier."""
+    previous = getattr(module, "_pleiades_hook", None)
     if previous is not None:
         previous.remove()
-    first._pleiades_hook = first.register_forward_pre_hook(tables.begin_early, with_kwargs=True)
-
-
-def _explain_assisted_decoding(model: Any) -> None:
-    """transformers refuses it for these models and does not say why; this says why."""
-    validate = getattr(model, "_validate_generation_mode", None)
-    if validate is None or not model._is_stateful or hasattr(validate, "_pleiades"):
-        return
-
-    def explain(generation_mode: GenerationMode, *arguments: Any, **options: Any) -> None:
-        if generation_mode == GenerationMode.ASSISTED_GENERATION:
-            raise pleiades.Unsupported(
-                "assisted decoding of qwen4_exp: when drafts are rejected, transformers "
-                f"{transformers.__version__} cannot take back the recurrent state of the linear "
-                "attention layers. The n-gram memories are not the reason: their state goes back"
-            )
-        validate(generation_mode, *arguments, **options)
-
-    explain._pleiades = True  # type: ignore[attr-defined]
-    model._validate_generation_mode = explain
+    module._pleiades_hook = module.register_forward_pre_hook(before, with_kwargs=True)
 
 
 def _announce(source: pleiades.Model, engine: pleiades.Engine) -> None:
