@@ -123,8 +123,9 @@ Status ResidentCache::read_table(const RowCacheOptions& options) {
 }
 
 void ResidentCache::count_rows(std::span<const SlotId> slots) {
-  const auto without_row = std::count(slots.begin(), slots.end(), kZeroSlot);
-  const std::uint64_t row_count = slots.size() - static_cast<std::size_t>(without_row);
+  SlotId without_row = 0;  // in the slots' type, so that a vector of them is compared at once
+  for (const SlotId slot : slots) without_row += static_cast<SlotId>(slot == kZeroSlot);
+  const std::uint64_t row_count = slots.size() - without_row;
   counters_.add({.rows_asked = row_count, .rows_distinct = row_count, .rows_hit = row_count});
 }
 

@@ -8,11 +8,13 @@ namespace ple {
 
 Status check_row_ids(std::span<const RowId> ids, std::uint64_t row_count) {
   static_assert(kNoRow + 1 == 0);
-  RowId next_max = 0;
-  for (const RowId row : ids) next_max = std::max(next_max, row + 1);
-  if (next_max <= row_count) return {};
-  return error(StatusCode::invalid_argument, "row {} of a table of {} rows", next_max - 1,
-               row_count);
+  const auto limit = static_cast<RowId>(std::min<std::uint64_t>(row_count, kNoRow));
+  const auto is_beyond = [limit](RowId row) { return row + 1 > limit; };
+  RowId any_beyond = 0;  // in the ids' type, so that a vector of them is compared at once
+  for (const RowId row : ids) any_beyond |= static_cast<RowId>(is_beyond(row));
+  if (any_beyond == 0) return {};
+  return error(StatusCode::invalid_argument, "row {} of a table of {} rows",
+               *std::find_if(ids.begin(), ids.end(), is_beyond), row_count);
 }
 
 std::uint32_t slot_bytes_of(const RowEncoding& encoding) {
