@@ -28,7 +28,8 @@ constexpr std::uint32_t kExchangeMajor = 1;
   throw Error(PLE_INVALID_ARGUMENT, sentence);
 }
 
-// Null: the object's type has none of this version, or speaks the buffer protocol, which is as fast.
+// Null: the object's type has none of this version, or speaks the buffer protocol, which is as
+// fast.
 const ExchangeTable* exchange_table(nb::handle object) {
   if (PyObject_CheckBuffer(object.ptr()) != 0) return nullptr;
   static const nb::handle name =  // never freed: outlives the interpreter's shutdown

@@ -19,7 +19,7 @@ def test_every_class_of_error_is_an_error() -> None:
 
 
 def test_sentences_name_the_object_and_the_numbers(model: pleiades.Model) -> None:
-    with pytest.raises(pleiades.NotFound, match="'nowhere/config.json'"):
+    with pytest.raises(pleiades.NotFound, match="'nowhere': No such file"):
         pleiades.Model.open("nowhere")
     with pytest.raises(pleiades.InvalidArgument, match="arena is 'huge', but must be one of 'auto'"):
         pleiades.Engine(model, arena="huge")  # type: ignore[arg-type]
