@@ -99,8 +99,13 @@ class Workers {
   Workers(const std::vector<Piece>& pieces, const std::vector<File>& files,
           std::uint32_t thread_count)
       : pieces_(pieces), files_(files) {
-    for (std::uint32_t i = 0; i < thread_count; ++i) {
-      threads_.emplace_back([this] { work(); });
+    try {
+      for (std::uint32_t i = 0; i < thread_count; ++i) {
+        threads_.emplace_back([this] { work(); });
+      }
+    } catch (...) {
+      stop();
+      throw;
     }
   }
   ~Workers() { stop(); }

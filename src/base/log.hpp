@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/error.hpp"
+
 namespace ple {
 
 // The values of ple_log_level.
@@ -19,11 +21,14 @@ class LogSink {
   LogSink() = default;
   LogSink(Write write, void* user) : write_(write), user_(user) {}
 
-  // Formats only when somebody listens.
+  // Formats only when somebody listens, and where there is memory for it.
   template <class... Args>
   void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) const {
     if (write_ == nullptr) return;
-    write_(user_, level, fmt::format(format, std::forward<Args>(args)...).c_str());
+    static_cast<void>(or_out_of_memory([&]() -> Status {
+      write_(user_, level, fmt::format(format, std::forward<Args>(args)...).c_str());
+      return {};
+    }));
   }
 
  private:

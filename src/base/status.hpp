@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,19 +24,26 @@ enum class StatusCode : std::int32_t {
 };
 
 // The outcome of an operation: ok, or a code with one sentence that names the object and the
-// numbers. The sentence is written once, where the cause is known; callers propagate it.
+// numbers. The sentence is written once, where the cause is known; callers propagate it. Copying
+// takes no memory.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  explicit Status(StatusCode code) : code_(code) {}
+  Status(StatusCode code, std::string message)
+      : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
 
   bool is_ok() const { return code_ == StatusCode::ok; }
   StatusCode code() const { return code_; }
-  const std::string& message() const { return message_; }
+  // Empty where there was no memory for it.
+  const std::string& message() const {
+    static const std::string kNone;
+    return message_ == nullptr ? kNone : *message_;
+  }
 
  private:
   StatusCode code_ = StatusCode::ok;
-  std::string message_;
+  std::shared_ptr<const std::string> message_;
 };
 
 // A value, or the Status that says why there is none.

@@ -3,9 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/start_thread.hpp"
 
 namespace ple {
 
@@ -40,13 +41,9 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(std::int32_t thread_count
   }
   std::unique_ptr<ThreadPool> pool(new ThreadPool());
   pool->workers_.reserve(static_cast<std::size_t>(thread_count) - 1);
-  try {
-    for (std::int32_t i = 1; i < thread_count; ++i) {
-      pool->workers_.emplace_back([raw = pool.get()] { raw->worker_main(); });
-    }
-  } catch (const std::system_error& failure) {
-    return error(StatusCode::out_of_memory, "thread {} of {} does not start: {}",
-                 pool->workers_.size() + 2, thread_count, failure.what());
+  for (std::int32_t i = 1; i < thread_count; ++i) {
+    PLE_TRY_ASSIGN(std::thread worker, start_thread([raw = pool.get()] { raw->worker_main(); }));
+    pool->workers_.push_back(std::move(worker));
   }
   return pool;
 }

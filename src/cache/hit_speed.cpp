@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/start_thread.hpp"
 #include "cache/row_cache.hpp"
 #include "cache/row_requests.hpp"
 #include "cache/slot_set.hpp"
@@ -145,12 +146,13 @@ Result<std::array<double, 2>> steps_side_by_side(std::array<Stepper*, 2> stepper
   std::atomic<std::size_t> finished_count = 0;
   std::array<Result<Stepper::Seconds>, 2> medians = {Status(), Status()};
   const auto run = [&](std::size_t index) {
-    medians[index] = steppers[index]->steps(kStepIds, step_count);
+    medians[index] = or_out_of_memory([&] { return steppers[index]->steps(kStepIds, step_count); });
     ++finished_count;
-    while (finished_count < 2 && steppers[index]->step(kStepIds).is_ok()) {
+    while (finished_count < 2 && medians[index].is_ok() &&
+           steppers[index]->step(kStepIds).is_ok()) {
     }
   };
-  std::thread second([&] { run(1); });
+  PLE_TRY_ASSIGN(std::thread second, start_thread([&] { run(1); }));
   run(0);
   second.join();
   for (const Result<Stepper::Seconds>& each : medians) PLE_TRY(each.status());

@@ -43,7 +43,7 @@ Status RowLoad::submit(RowSource& source, SlotSets& sets) {
     RowLoad* load;
     SlotSets& sets;
     ~Rollback() {
-      if (load != nullptr) load->give_up(sets, {StatusCode::out_of_memory, {}});
+      if (load != nullptr) load->give_up(sets, Status(StatusCode::out_of_memory));
     }
   } rollback{this, sets};
   Status status = source.submit(reads_, batch_);

@@ -17,7 +17,7 @@ thread_local char last_error[kErrorBytes] = "";
 void remember_error(const Status& status) noexcept {
   const char* sentence = status.message().c_str();
   if (status.message().empty()) {
-    sentence = status.code() == StatusCode::out_of_memory ? "out of memory" : "internal error";
+    sentence = status.code() == StatusCode::internal ? "internal error" : "out of memory";
   }
   if (std::snprintf(last_error, kErrorBytes, "%s", sentence) < static_cast<int>(kErrorBytes))
     return;

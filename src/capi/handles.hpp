@@ -39,17 +39,16 @@ namespace ple::capi {
 // Keeps the sentence for ple_last_error.
 void remember_error(const Status& status) noexcept;
 
-// Runs body and turns its Status, and whatever the standard library throws, into a code. The only
-// try and catch of the library.
+// Runs body and turns its Status, and whatever the standard library throws, into a code.
 template <class Body>
 ple_status guarded(Body&& body) noexcept {
   Status status;
   try {
     status = body();
   } catch (const std::bad_alloc&) {
-    status = Status(StatusCode::out_of_memory, {});
+    status = Status(StatusCode::out_of_memory);
   } catch (...) {
-    status = Status(StatusCode::internal, {});
+    status = Status(StatusCode::internal);
   }
   if (!status.is_ok()) remember_error(status);
   return static_cast<ple_status>(status.code());

@@ -45,7 +45,8 @@ Result<std::shared_ptr<Engine>> Engine::open(std::shared_ptr<const ModelSpec> mo
 Engine::~Engine() {
   if (options_.warm_start.empty()) return;
   warm_start_.reset();
-  const Status saved = save_warm_start(options_.warm_start, *model_, layers_);
+  const Status saved =
+      or_out_of_memory([this] { return save_warm_start(options_.warm_start, *model_, layers_); });
   if (!saved.is_ok()) log().log(LogLevel::warning, "{}", saved.message());
 }
 

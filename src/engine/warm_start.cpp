@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/start_thread.hpp"
 #include "engine/engine.hpp"
 #include "io/replace_file.hpp"
 
@@ -131,9 +132,8 @@ Result<std::unique_ptr<WarmStart>> WarmStart::start(const std::string& path, con
     }
   }
   std::unique_ptr<WarmStart> warm_start(new WarmStart(std::move(hot)));
-  // The first loads are made here, where running out of memory can be told.
   if (warm_start->go_on()) {
-    warm_start->thread_ = std::thread([own = warm_start.get()] { own->run(); });
+    PLE_TRY_ASSIGN(warm_start->thread_, start_thread([own = warm_start.get()] { own->run(); }));
   }
   return warm_start;
 }
@@ -169,7 +169,11 @@ void WarmStart::run() {
       }
       if (is_stopping_) return;
     }
-    has_more = go_on();
+    const Status status = or_out_of_memory([&]() -> Status {
+      has_more = go_on();
+      return {};
+    });
+    if (!status.is_ok()) return;  // steps read what they need
   }
 }
 

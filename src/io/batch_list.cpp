@@ -9,6 +9,11 @@ namespace {
 constexpr std::size_t kTurnReads = 16;
 }  // namespace
 
+void BatchList::reserve(std::size_t worker_count) {
+  MutexLock lock(mutex_);
+  idle_.reserve(worker_count);
+}
+
 Status BatchList::append(std::shared_ptr<BlockBatch> batch) {
   MutexLock lock(mutex_);
   if (stopped_) return stop_reason_;

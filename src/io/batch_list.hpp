@@ -21,6 +21,9 @@ struct TakenRead {
 // turns, so that a small one does not wait for the whole of a large one. Thread-safe.
 class BatchList {
  public:
+  // Makes room for as many workers, so that none of them needs memory in take.
+  void reserve(std::size_t worker_count);
+
   // Adds a batch and wakes a worker. The batch must not be on a list. An error when stopped.
   Status append(std::shared_ptr<BlockBatch> batch);
 

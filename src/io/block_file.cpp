@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
@@ -19,8 +19,6 @@ namespace {
 std::int64_t modified_ns(const struct stat& info) {
   return info.st_mtim.tv_sec * std::int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
-
-std::string system_words(int error_number) { return std::generic_category().message(error_number); }
 
 int open_retrying(const std::string& path, int flags) {
   int fd = -1;
@@ -57,7 +55,7 @@ Result<BlockFile> BlockFile::open(const std::string& path, DirectIo direct) {
   file.fd_ = UniqueFd(open_retrying(path, O_RDONLY | O_CLOEXEC));
   if (!file.fd_.is_open()) {
     return error(errno == ENOENT ? StatusCode::not_found : StatusCode::io_error,
-                 "file '{}': cannot be opened: {}", path, system_words(errno));
+                 "file '{}': cannot be opened: {}", path, std::strerror(errno));
   }
   PLE_TRY(file.take_identity());
   ::posix_fadvise(file.fd_.get(), 0, 0, POSIX_FADV_RANDOM);
@@ -81,7 +79,7 @@ Status BlockFile::take_identity() {
   struct stat info = {};
   if (::fstat(fd_.get(), &info) != 0) {
     return error(StatusCode::io_error, "file '{}': cannot be examined: {}", path_,
-                 system_words(errno));
+                 std::strerror(errno));
   }
   identity_ = {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size),
                modified_ns(info)};
@@ -93,11 +91,11 @@ Status BlockFile::check_unchanged() const {
   struct stat named = {};
   if (::fstat(fd_.get(), &held) != 0) {
     return error(StatusCode::io_error, "file '{}': cannot be examined: {}", path_,
-                 system_words(errno));
+                 std::strerror(errno));
   }
   if (::stat(path_.c_str(), &named) != 0) {
     return error(StatusCode::io_error, "file '{}' vanished while it was open: {}", path_,
-                 system_words(errno));
+                 std::strerror(errno));
   }
   if (named.st_dev != identity_.device || named.st_ino != identity_.inode) {
     return error(StatusCode::io_error,

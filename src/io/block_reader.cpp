@@ -85,11 +85,12 @@ Status BlockReader::start(const BlockReaderOptions& options, IoBackend backend) 
   const std::uint32_t worker_count =
       is_uring ? or_default(options.thread_count, 1)
                : std::min(or_default(options.depth, kPreadDepth), kThreadsMax);
+  list_.reserve(worker_count);
   for (std::uint32_t i = 0; i < worker_count; ++i) {
     auto worker = std::make_unique<ReadWorker>(
         files_, list_, metrics_,
         ReadWorker::Options{backend, worker_depth, read_bytes_max_, options.wrap_queue});
-    PLE_TRY_ASSIGN(info_.features, worker->wait_started());
+    PLE_TRY_ASSIGN(info_.features, worker->start());
     workers_.push_back(std::move(worker));
   }
   info_.thread_count = worker_count;

@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 #include <vector>
 
 #include "base/error.hpp"
@@ -84,8 +84,7 @@ class UringQueue final : public ReadQueue {
 
  private:
   static Status failure(const char* what, int error_number) {
-    return error(StatusCode::io_error, "io_uring: {}: {}", what,
-                 std::generic_category().message(error_number));
+    return error(StatusCode::io_error, "io_uring: {}: {}", what, std::strerror(error_number));
   }
 
   Status open_ring() {

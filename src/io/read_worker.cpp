@@ -4,11 +4,12 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/error.hpp"
+#include "base/start_thread.hpp"
 
 namespace ple {
 
@@ -19,24 +20,36 @@ constexpr std::uint32_t kAttempts = 100;
 
 ReadWorker::ReadWorker(std::span<const BlockFile> files, BatchList& list,
                        BlockReaderMetrics& metrics, Options options)
-    : files_(files), list_(list), metrics_(metrics), options_(std::move(options)) {
-  thread_ = std::thread([this] { run(); });
+    : files_(files), list_(list), metrics_(metrics), options_(std::move(options)) {}
+
+ReadWorker::~ReadWorker() {
+  if (thread_.joinable()) thread_.join();
 }
 
-ReadWorker::~ReadWorker() { thread_.join(); }
+Result<ReadQueueFeatures> ReadWorker::start() {
+  PLE_TRY_ASSIGN(thread_, start_thread([this] { run(); }));
+  return started_.get_future().get();
+}
 
+// Needs memory to prepare alone: reading only lets statuses go without their sentences.
 void ReadWorker::run() {
   ::pthread_setname_np(::pthread_self(), "ple-reader");
   // The host program's signals are for its own threads.
   sigset_t all_signals;
   ::sigfillset(&all_signals);
   ::pthread_sigmask(SIG_BLOCK, &all_signals, nullptr);
-  Result<std::unique_ptr<ReadQueue>> queue = make_queue();
-  if (!queue.is_ok()) {
-    started_.set_value(queue.status());
+  const Status prepared = or_out_of_memory([this] { return prepare(); });
+  if (!prepared.is_ok()) {
+    started_.set_value(prepared);
     return;
   }
-  queue_ = std::move(queue).value();
+  started_.set_value(queue_->features());
+  read_until_stopped();
+  queue_.reset();
+}
+
+Status ReadWorker::prepare() {
+  PLE_TRY_ASSIGN(queue_, make_queue());
   const std::uint32_t depth = queue_->depth();
   slots_.resize(depth);
   completions_.resize(depth);
@@ -45,9 +58,7 @@ void ReadWorker::run() {
   for (std::uint32_t slot_index = depth; slot_index > 0; --slot_index) {
     free_.push_back(slot_index - 1);
   }
-  started_.set_value(queue_->features());
-  read_until_stopped();
-  queue_.reset();
+  return {};
 }
 
 Result<std::unique_ptr<ReadQueue>> ReadWorker::make_queue() {
@@ -134,8 +145,7 @@ void ReadWorker::settle(const ReadCompletion& completion) {
   if (completion.result < 0) {
     return finish(completion.slot, 0,
                   error(StatusCode::io_error, "file '{}': reading {} bytes at offset {} failed: {}",
-                        file.path(), read.bytes, read.offset,
-                        std::generic_category().message(-completion.result)));
+                        file.path(), read.bytes, read.offset, std::strerror(-completion.result)));
   }
   const std::uint32_t data_bytes = slot.done_bytes + static_cast<std::uint32_t>(completion.result);
   const bool at_end = completion.result == 0 || read.offset + data_bytes >= file.bytes();
@@ -155,7 +165,7 @@ void ReadWorker::retry(std::uint32_t slot_index, int error_number) {
                   error(StatusCode::io_error,
                         "file '{}': reading {} bytes at offset {} failed {} times in a row: {}",
                         files_[slot.read.file_index].path(), slot.read.bytes, slot.read.offset,
-                        kAttempts, std::generic_category().message(error_number)));
+                        kAttempts, std::strerror(error_number)));
   }
   waiting_.push_back(slot_index);
 }

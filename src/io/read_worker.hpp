@@ -35,14 +35,14 @@ class ReadWorker {
     std::function<std::unique_ptr<ReadQueue>(std::unique_ptr<ReadQueue>)> wrap_queue;
   };
 
-  // Starts the thread. Files, list and metrics outlive the worker.
+  // Files, list and metrics outlive the worker.
   ReadWorker(std::span<const BlockFile> files, BatchList& list, BlockReaderMetrics& metrics,
              Options options);
   // The list must be stopped. Blocks until the reads in flight are over.
   ~ReadWorker();
 
-  // Blocks until the worker is ready, or says why it cannot be. Called once.
-  Result<ReadQueueFeatures> wait_started() { return started_.get_future().get(); }
+  // Starts the thread, and blocks until it is ready or says why it cannot be. Called once.
+  Result<ReadQueueFeatures> start();
 
  private:
   // A read in flight and its part of the buffer.
@@ -55,6 +55,7 @@ class ReadWorker {
   };
 
   void run();
+  Status prepare();
   Result<std::unique_ptr<ReadQueue>> make_queue();
   void read_until_stopped();
   void begin(TakenRead& taken);

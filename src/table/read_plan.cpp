@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+
 namespace ple {
 
 void ReadPlan::build(const RowMap& map, const Limits& limits, std::span<const RowRead> rows) {
@@ -32,12 +34,18 @@ void ReadPlan::build(const RowMap& map, const Limits& limits, std::span<const Ro
   }
 }
 
-void ReadPlan::split(const RowMap& map, const Limits& limits, std::size_t read_index) {
+bool ReadPlan::split(const RowMap& map, const Limits& limits, std::size_t read_index) {
   const Read read = reads_[read_index];
-  for (std::uint32_t i = 0; i < read.piece_count; ++i) {
-    const std::uint32_t piece_index = read.piece_begin + i;
-    add_read(blocks_of(pieces_[piece_index], map, limits), piece_index);
-  }
+  const auto old_end = static_cast<std::ptrdiff_t>(reads_.size());
+  const Status added = or_out_of_memory([&]() -> Status {
+    for (std::uint32_t i = 0; i < read.piece_count; ++i) {
+      const std::uint32_t piece_index = read.piece_begin + i;
+      add_read(blocks_of(pieces_[piece_index], map, limits), piece_index);
+    }
+    return {};
+  });
+  if (!added.is_ok()) reads_.erase(reads_.begin() + old_end, reads_.end());
+  return added.is_ok();
 }
 
 std::span<const ReadPlan::Piece> ReadPlan::pieces(std::size_t read_index) const {

@@ -38,8 +38,9 @@ class ReadPlan {
   // Replaces the plan; keeps the memory.
   void build(const RowMap& map, const Limits& limits, std::span<const RowRead> rows);
 
-  // Adds a read for each piece of read number read_index alone, at the end.
-  void split(const RowMap& map, const Limits& limits, std::size_t read_index);
+  // Adds a read for each piece of read number read_index alone, at the end. False, and the plan is
+  // as before, where there is no memory for them.
+  bool split(const RowMap& map, const Limits& limits, std::size_t read_index);
 
   std::size_t read_count() const { return reads_.size(); }
   std::size_t piece_count() const { return pieces_.size(); }

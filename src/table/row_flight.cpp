@@ -82,9 +82,9 @@ bool RowFlight::settle_read(const BlockRead& read, std::span<const std::byte> da
   --reads_out_;
   if (closed()) return false;
   const std::span<const ReadPlan::Piece> pieces = plan_.pieces(read.index);
-  if (!status.is_ok() && pieces.size() > 1) {
-    // Only the rows on the bad block are lost: each is read alone.
-    plan_.split(layout_->map, layout_->files.limits(), read.index);
+  // Only the rows on the bad block are lost: each is read alone.
+  if (!status.is_ok() && pieces.size() > 1 &&
+      plan_.split(layout_->map, layout_->files.limits(), read.index)) {
     return !std::exchange(listed_, true);
   }
   for (const ReadPlan::Piece& piece : pieces) settle(piece, read, data, status);

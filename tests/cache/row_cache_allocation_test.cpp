@@ -1,8 +1,11 @@
 // A warm step allocates nothing: staging, waiting and releasing, hits and misses.
 
 #include <array>
+#include <numeric>
+#include <thread>
 
 #include "cache/cache_support.hpp"
+#include "cache/hit_speed.hpp"
 #include "support/allocation_count.hpp"
 
 namespace ple::test {
@@ -40,6 +43,20 @@ TEST(RowCacheAllocation, WarmStepsNeedNoneWithoutSlots) {
 
 TEST(RowCacheAllocation, WarmStepsNeedNoneWithAResidentTable) {
   EXPECT_EQ(allocations_of_steps(0, true), 0);
+}
+
+// In the second of two threads; what is measured in the first does not see it.
+TEST(RowCacheAllocation, RunningOutInAThreadOfTheMeasurementIsItsFailure) {
+  const std::thread::id own = std::this_thread::get_id();
+  const auto make_ids = [&](std::uint64_t, std::span<RowId> ids) {
+    if (std::this_thread::get_id() != own) fail_allocation_after(0);
+    std::iota(ids.begin(), ids.end(), RowId{0});
+  };
+  const Result<HitSpeed> speed = measure_hit_speed({.arena_bytes = std::uint64_t{64} << 20,
+                                                    .make_ids = make_ids,
+                                                    .row_count = 131072,
+                                                    .repeats = 1});
+  EXPECT_EQ(speed.status().code(), StatusCode::out_of_memory);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "engine_support.hpp"
 #include "support/allocation_count.hpp"
+#include "support/temp_directory.hpp"
 
 namespace ple::test {
 namespace {
@@ -17,6 +18,7 @@ bool stage_fails_after(Stream& stream, std::int64_t allocation_count) {
     expect_ok(status);
     return false;
   } catch (const std::bad_alloc&) {
+    fail_allocation_after(-1);
     return true;
   }
 }
@@ -40,6 +42,25 @@ TEST_P(StepMemory, RunningOutWhileStagingLeavesNothing) {
     EXPECT_EQ(leases_of(*engine), 0U);
   }
   EXPECT_GT(failure_count, 0);
+}
+
+// Also a staged step, and an engine that has hot rows to save.
+TEST_P(StepMemory, ReleasingNeedsNone) {
+  const TempDirectory directory;
+  for (std::int64_t allocations = 0; allocations < 20; ++allocations) {
+    const std::string file = directory.path("warm-" + std::to_string(allocations));
+    auto engine =
+        open_engine({.arena = Arena::cached, .cache_bytes = GetParam(), .warm_start = file});
+    {
+      Stream stream(engine);
+      expect_ok(stream.stage(kTokens));
+      expect_ok(stream.finish());
+      expect_ok(stream.stage(kTokens));
+      fail_allocation_after(allocations);
+    }
+    engine.reset();
+    fail_allocation_after(-1);
+  }
 }
 
 // Stage, wait, run and commit, hits and misses.

@@ -15,7 +15,8 @@ void ple::test::fail_allocation_after(std::int64_t count) { calls_until_failure 
 
 void* operator new(std::size_t bytes) {
   ++call_count;
-  if (calls_until_failure >= 0 && calls_until_failure-- == 0) throw std::bad_alloc();
+  if (calls_until_failure == 0) throw std::bad_alloc();
+  if (calls_until_failure > 0) --calls_until_failure;
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }

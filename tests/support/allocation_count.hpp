@@ -7,7 +7,7 @@ namespace ple::test {
 // Calls of operator new by the whole process so far. Only in tests that link allocation_count.cpp.
 std::uint64_t allocation_count();
 
-// Lets the calling thread's allocation after so many others fail, once; negative: none.
+// Lets every allocation of the calling thread after so many others fail; negative: none.
 void fail_allocation_after(std::int64_t count);
 
 }  // namespace ple::test

@@ -39,7 +39,7 @@ class FaultPlan {
  public:
   using Rule = std::function<Fault(const ReadOperation&)>;
 
-  // The rule is called for one read at a time.
+  // The rule is called for one read at a time, on the thread that reads.
   void set_rule(Rule rule) {
     MutexLock lock(mutex_);
     rule_ = std::move(rule);
@@ -68,7 +68,9 @@ class FaultPlan {
   class Queue final : public ReadQueue {
    public:
     Queue(FaultPlan& plan, std::unique_ptr<ReadQueue> inner)
-        : plan_(plan), inner_(std::move(inner)) {}
+        : plan_(plan), inner_(std::move(inner)) {
+      ready_.reserve(inner_->depth());
+    }
 
     ReadQueueFeatures features() const override { return inner_->features(); }
     std::uint32_t depth() const override { return inner_->depth(); }

@@ -1,11 +1,15 @@
-// A step's reads allocate nothing once its batch is warm. Alone in its program, because operator
-// new is replaced.
+// A step's reads allocate nothing once its batch is warm, and running out of memory in a thread
+// that reads is a failure of the step. Alone in its program, because operator new is replaced.
 
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <numeric>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "support/allocation_count.hpp"
+#include "support/faulty_queue.hpp"
 #include "support/random.hpp"
 #include "support/row_reading.hpp"
 #include "support/table_files.hpp"
@@ -14,7 +18,91 @@
 namespace ple {
 namespace {
 
-class TableAllocationTest : public testing::TestWithParam<IoBackend> {};
+// More than any thread allocates on one way.
+constexpr std::int64_t kAllocationsMax = 40;
+
+class TableAllocationTest : public testing::TestWithParam<IoBackend> {
+ protected:
+  Result<std::unique_ptr<Table>> open(const decltype(BlockReaderOptions::wrap_queue)& wrap_queue) {
+    TableOptions options;
+    options.reader.backend = GetParam();
+    options.reader.depth = 4;
+    options.reader.wrap_queue = wrap_queue;
+    return Table::open(files_.spec(), files_.files(), options);
+  }
+
+  // Reads every row.
+  Status read_all(Table& table) {
+    std::vector<RowId> rows(files_.spec().row_count);
+    std::iota(rows.begin(), rows.end(), RowId{0});
+    const test::RowDestinations destinations(rows, files_.row_bytes());
+    const auto batch = table.make_batch();
+    PLE_TRY(table.submit(destinations.reads(), batch));
+    return batch->wait(std::chrono::minutes(5));
+  }
+
+  test::Random random_;
+  const test::TableFiles files_{
+      random_, {.row_count = 200, .part_bytes = {256, 8}, .shard_count = 3, .file_count = 2}};
+};
+
+TEST_P(TableAllocationTest, RunningOutWhileAThreadStartsFailsTheOpening) {
+  std::int64_t failure_count = 0;
+  for (std::int64_t allocations = 0; allocations < kAllocationsMax; ++allocations) {
+    auto table = open([=](std::unique_ptr<ReadQueue> queue) {
+      test::fail_allocation_after(allocations);
+      return queue;
+    });
+    if (table.is_ok()) continue;
+    EXPECT_EQ(table.status().code(), StatusCode::out_of_memory) << table.status().message();
+    ++failure_count;
+  }
+  EXPECT_GT(failure_count, 0);
+}
+
+// Of reads that fail, which is when there are sentences to write and rows to read alone.
+TEST_P(TableAllocationTest, RunningOutInAThreadFailsTheStepAlone) {
+  for (std::int64_t allocations = 0; allocations < kAllocationsMax; ++allocations) {
+    test::FaultPlan faults;
+    auto table = open(faults.wrap());
+    ASSERT_TRUE(table.is_ok()) << table.status().message();
+    faults.set_rule([=](const ReadOperation&) {
+      test::fail_allocation_after(allocations);
+      return test::Fault::fail(EIO);
+    });
+    const Status status = read_all(*table.value());
+    EXPECT_EQ(status.code(), StatusCode::io_error) << status.message();
+    faults.set_rule([](const ReadOperation&) {
+      test::fail_allocation_after(-1);
+      return test::Fault::none();
+    });
+    const Status again = read_all(*table.value());
+    EXPECT_TRUE(again.is_ok()) << again.message();
+  }
+}
+
+TEST_P(TableAllocationTest, RunningOutWhenAFileVanishedFailsTheStepAlone) {
+  const auto move_files = [&](const char* from, const char* to) {
+    for (const ModelFile& file : files_.files()) {
+      std::filesystem::rename(file.path + from, file.path + to);
+    }
+  };
+  for (std::int64_t allocations = 0; allocations < kAllocationsMax; ++allocations) {
+    test::FaultPlan faults;
+    auto table = open(faults.wrap());
+    ASSERT_TRUE(table.is_ok()) << table.status().message();
+    faults.set_rule([=](const ReadOperation&) {
+      test::fail_allocation_after(allocations);
+      return test::Fault::none();
+    });
+    move_files("", ".away");
+    const Status status = read_all(*table.value());
+    move_files(".away", "");
+    EXPECT_EQ(status.code(), StatusCode::io_error) << status.message();
+    const Status again = read_all(*table.value());
+    EXPECT_TRUE(again.is_ok()) << again.message();
+  }
+}
 
 TEST_P(TableAllocationTest, AWarmBatchAllocatesNothing) {
   test::Random random;

@@ -56,6 +56,18 @@ TEST_F(TableSystemTest, WhereUringIsDeniedPreadServes) {
   }
 }
 
+TEST_F(TableSystemTest, ThreadsThatDoNotStartAreAnError) {
+  for (const IoBackend backend : {IoBackend::uring, IoBackend::pread}) {
+    TableOptions options;
+    options.reader.backend = backend;
+    const std::string words = test::in_child([&]() -> std::string {
+      if (!test::deny_system_call(SYS_clone3, EAGAIN)) return "no seccomp";
+      return read(options, [](const BlockReaderInfo&) { return "a thread started"; });
+    });
+    EXPECT_NE(words.find("a thread does not start"), std::string::npos) << words;
+  }
+}
+
 TEST_F(TableSystemTest, UringAskedForByNameIsNotReplaced) {
   const std::string words = test::in_child([&]() -> std::string {
     if (!test::deny_system_call(SYS_io_uring_setup, EPERM)) return "no seccomp";
