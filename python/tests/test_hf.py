@@ -172,15 +172,17 @@ def test_a_cropped_cache_goes_back_as_a_whole(ours: Any, ids: Any) -> None:
     for one in (cache, copied):
         assert (read(one, 10, 30) - wanted).abs().max() < 1e-5 * wanted.abs().max()
     copied.crop(-21)
-    with pytest.raises(pleiades.Unsupported, match="cropped to 9 tokens: no state is kept"):
-        read(copied, 9, 12)
+    for _ in range(2):
+        with pytest.raises(pleiades.Unsupported, match="cropped to 9 tokens: no state is kept"):
+            read(copied, 9, 12)
     cache_rows = 2
     cache = transformers.DynamicCache(config=ours.config)
     cache.activate_past_recording()
     read(cache, 0, 10)
     cache.crop(-1)
-    with pytest.raises(pleiades.Unsupported, match="a cache of 2 rows was cropped"):
-        read(cache, 9, 12)
+    for _ in range(2):
+        with pytest.raises(pleiades.Unsupported, match="a cache of 2 rows was cropped"):
+            read(cache, 9, 12)
 
 
 def test_embeddings_instead_of_ids(ours: Any, reference: Any, ids: Any) -> None:

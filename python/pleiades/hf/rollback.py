@@ -83,18 +83,18 @@ def _take_back(decoder: nn.Module, cache: Any, history: list[_Forward], rows: in
     length = cache.get_seq_length()
     if not history or length >= history[-1].end:
         return
-    while history and history[-1].begin > length:
-        history.pop()
-    if not history:
+    reached = [forward for forward in history if forward.begin <= length]
+    if not reached:
         raise pleiades.Unsupported(
             f"the cache was cropped to {length} tokens: no state is kept from so far back"
         )
-    forward = history.pop()
+    forward = reached.pop()
     if {rows, forward.rows} != {1}:
         raise pleiades.Unsupported(
             f"a cache of {forward.rows} rows was cropped: only one row can go back, because several "
             "may have been reordered meanwhile"
         )
+    history[:] = reached
     for layer, state in zip(cache.layers, forward.layers, strict=True):
         if state is None:
             layer.crop(forward.begin - length)
