@@ -379,6 +379,7 @@ class Step {
     batch.tokens = tokens_.data();
     check(ple_step_stage(get(), &batch));
     token_count_ = std::ssize(tokens_);
+    sequence_count_ = sequences_.size();
   }
   void stage(std::initializer_list<Part> parts) {
     stage(std::span<const Part>(parts.begin(), parts.size()));
@@ -433,10 +434,10 @@ class Step {
   // Every sequence moves forward by all of its tokens, or by accepted[i] of them.
   void commit() { check(ple_step_commit(get(), nullptr)); }
   void commit(std::span<const std::int32_t> accepted) {
-    if (accepted.size() != sequences_.size()) {
+    if (accepted.size() != sequence_count_) {
       throw Error(PLE_INVALID_ARGUMENT, "commit: " + std::to_string(accepted.size()) +
                                             " accepted counts for a step of " +
-                                            std::to_string(sequences_.size()) + " sequences");
+                                            std::to_string(sequence_count_) + " sequences");
     }
     check(ple_step_commit(get(), accepted.data()));
   }
@@ -469,11 +470,12 @@ class Step {
 
   Engine::Layers layers_;
   detail::Owner<ple_step, &ple_step_release> handle_;
-  // The batch of the last stage, kept so that staging allocates nothing after the first time.
+  std::int64_t token_count_ = 0;  // of the staged batch
+  std::size_t sequence_count_ = 0;
+  // What stage hands over, kept so that it allocates nothing after the first time.
   std::vector<ple_sequence*> sequences_;
   std::vector<std::int32_t> token_counts_;
   std::vector<std::int32_t> tokens_;
-  std::int64_t token_count_ = 0;
 };
 
 }  // namespace pleiades

@@ -75,12 +75,13 @@ struct PyStep {
 
   nanobind::object engine;
   Handle<Step> handle;
-  // The batch of the last stage. The tokens are read in place until stage returns.
+  std::int64_t token_count = 0;  // of the staged batch
+  std::size_t sequence_count = 0;
+  // What stage hands over. The tokens are read in place until it returns.
   std::vector<ple_sequence*> sequences;
   std::vector<std::int32_t> token_counts;
   std::vector<std::int64_t> positions;
   TokenArray tokens;
-  std::int64_t token_count = 0;
 };
 
 // A str or path of Python as text.

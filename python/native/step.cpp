@@ -98,6 +98,7 @@ void stage(PyStep& self, nb::handle sequences, nb::handle tokens, nb::handle cou
     check(ple_step_stage(step.get(), &batch));
   }
   self.token_count = self.tokens.size();
+  self.sequence_count = self.sequences.size();
 }
 
 void check_activations(const PyStep& self, const Activations& array, const char* what,
@@ -147,7 +148,7 @@ void commit(PyStep& self, nb::handle accepted) {
   const Use use(self.handle);
   Step& step = self.handle.get();
   std::vector<std::int32_t> counts;
-  if (!accepted.is_none()) to_integers(accepted, "accepted", self.sequences.size(), counts);
+  if (!accepted.is_none()) to_integers(accepted, "accepted", self.sequence_count, counts);
   const nb::gil_scoped_release unlocked;
   check(ple_step_commit(step.get(), accepted.is_none() ? nullptr : counts.data()));
 }

@@ -58,6 +58,12 @@ def test_steps_refuse_what_does_not_fit(engine: pleiades.Engine) -> None:
     step.run(0, read_only, row)
     with pytest.raises(pleiades.InvalidArgument, match="one of 'update', 'delta'"):
         step.run(0, row, mode="add")  # type: ignore[arg-type]
+    # A stage that is refused leaves the staged batch, also to what counts its sequences.
+    with pytest.raises(pleiades.WrongState, match="staged already"):
+        step.stage([sequence, pleiades.Sequence(engine)], [1, 2])
+    with pytest.raises(pleiades.InvalidArgument, match="accepted has 2 entries for 1 sequences"):
+        step.commit([2, 2])
+    step.commit([2])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint16"])

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,7 +46,12 @@ Status describe_table(const ple_layer_desc& desc, std::int32_t embed_dim, ModelS
   table.encoding.dim = embed_dim / layer.hash->column_count();
   table.encoding.format = static_cast<RowFormat>(desc.row_format);
   table.encoding.row_bytes = encoded_row_bytes(table.encoding.format, table.encoding.dim);
-  table.encoding.scale = desc.row_format == PLE_ROW_BF16 ? 1.0F : desc.row_scale;
+  const bool has_scale = desc.row_format == PLE_ROW_FP8_E4M3;
+  if (has_scale && !(std::isfinite(desc.row_scale) && desc.row_scale > 0)) {
+    return error(StatusCode::invalid_argument, "layer {}: row_scale is {}", desc.layer_index,
+                 desc.row_scale);
+  }
+  table.encoding.scale = has_scale ? desc.row_scale : 1.0F;
   table.part_bytes = {static_cast<std::uint32_t>(table.encoding.row_bytes)};
   if (desc.shard_count < 1) {
     return error(StatusCode::invalid_argument, "layer {}: shard_count {}", desc.layer_index,

@@ -38,16 +38,6 @@ Status copy_out(const void* data, std::size_t data_bytes, void* buffer, std::siz
   return {};
 }
 
-Result<const LayerSpec*> find_layer(const ModelSpec& model, std::int32_t layer_index) {
-  std::string known;
-  for (const LayerSpec& layer : model.layers) {
-    if (layer.layer_index == layer_index) return &layer;
-    known += (known.empty() ? "" : ", ") + std::to_string(layer.layer_index);
-  }
-  return error(StatusCode::invalid_argument, "layer {} has no n-gram memory; layers with one: {}",
-               layer_index, known);
-}
-
 Result<EngineOptions> engine_options(const ple_engine_options* given) {
   const ple_engine_options defaults = PLE_ENGINE_OPTIONS_INIT;
   const ple_engine_options& from = given == nullptr ? defaults : *given;
@@ -65,6 +55,10 @@ Result<EngineOptions> engine_options(const ple_engine_options* given) {
         "layers {}",
         from.thread_count, from.io_depth, from.io_thread_count, from.read_deadline_ms,
         from.layer_count);
+  }
+  if ((from.layers == nullptr) != (from.layer_count == 0)) {
+    return error(StatusCode::invalid_argument, "options: layers is {} with {} layers",
+                 from.layers == nullptr ? "NULL" : "not NULL", from.layer_count);
   }
   EngineOptions options;
   if (from.device != nullptr) options.device = from.device;

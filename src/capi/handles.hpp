@@ -85,8 +85,6 @@ Status check_enum(const Enum& value, Enum last, const char* name) {
 Status copy_out(const void* data, std::size_t data_bytes, void* buffer, std::size_t capacity,
                 std::size_t* bytes);
 
-Result<const LayerSpec*> find_layer(const ModelSpec& model, std::int32_t layer_index);
-
 // ple_engine_options in the library's own types; NULL gives the defaults.
 Result<EngineOptions> engine_options(const ple_engine_options* options);
 

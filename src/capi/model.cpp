@@ -16,7 +16,6 @@ namespace {
 using namespace ple;
 using capi::check_pointer;
 using capi::check_struct;
-using capi::find_layer;
 using capi::guarded;
 
 std::uint64_t table_bytes(const LayerSpec& layer) {
@@ -204,6 +203,7 @@ ple_status ple_model_decode_rows(const ple_model* model, int32_t layer, const vo
                                  int64_t count, float* values) {
   return guarded([&]() -> Status {
     PLE_TRY(check_pointer(model, "model"));
+    if (count < 0) return error(StatusCode::invalid_argument, "{} rows", count);
     PLE_TRY_ASSIGN(const LayerSpec* spec, find_layer(*model->spec, layer));
     if (count == 0) return {};
     PLE_TRY(check_pointer(bytes, "bytes"));

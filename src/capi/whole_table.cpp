@@ -1,4 +1,5 @@
 #include "capi/handles.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "engine/measure.hpp"
 #include "engine/pack.hpp"
 #include "engine/verify.hpp"
@@ -85,7 +86,7 @@ ple_status ple_measure_io(const ple_model* model, int32_t layer, const ple_engin
   return guarded([&]() -> Status {
     PLE_TRY(check_pointer(model, "model"));
     PLE_TRY(check_struct(measurement, "measurement"));
-    PLE_TRY_ASSIGN(const LayerSpec* spec, capi::find_layer(*model->spec, layer));
+    PLE_TRY_ASSIGN(const LayerSpec* spec, find_layer(*model->spec, layer));
     PLE_TRY_ASSIGN(const EngineOptions own_options, capi::engine_options(options));
     if (!(seconds > 0) || spec->table.shards.empty()) {
       return error(StatusCode::invalid_argument, "layer {}: {} seconds of reads from {} shards",

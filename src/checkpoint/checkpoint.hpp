@@ -34,4 +34,7 @@ void set_geometry_identity(ModelSpec& model);
 // The dense tensors of a layer, in a fixed order.
 std::vector<TensorRef> dense_tensors(const LayerSpec& layer);
 
+// The memory layer at a decoder layer; refuses by naming those there are.
+Result<const LayerSpec*> find_layer(const ModelSpec& model, std::int32_t layer_index);
+
 }  // namespace ple

@@ -192,4 +192,14 @@ std::vector<TensorRef> dense_tensors(const LayerSpec& layer) {
   return tensors;
 }
 
+Result<const LayerSpec*> find_layer(const ModelSpec& model, std::int32_t layer_index) {
+  std::vector<std::int32_t> known;
+  for (const LayerSpec& layer : model.layers) {
+    if (layer.layer_index == layer_index) return &layer;
+    known.push_back(layer.layer_index);
+  }
+  return error(StatusCode::invalid_argument, "layer {} has no n-gram memory; layers with one: {}",
+               layer_index, fmt::join(known, ", "));
+}
+
 }  // namespace ple

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cache/row_requests.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "engine/warm_start.hpp"
 #include "kernels/gather_rows.hpp"
 #include "table/memory_table.hpp"
@@ -59,6 +60,9 @@ Status Engine::choose_layers() {
     return error(StatusCode::unsupported,
                  "projection fp8: only DeepSeek V4.1's Engram has weights in FP8");
   }
+  for (const std::int32_t asked : options_.layers) {
+    PLE_TRY(ple::find_layer(*model_, asked).status());
+  }
   for (const LayerSpec& spec : model_->layers) {
     const auto& asked = options_.layers;
     if (!asked.empty() && std::find(asked.begin(), asked.end(), spec.layer_index) == asked.end()) {
@@ -70,7 +74,6 @@ Status Engine::choose_layers() {
     }
     layers_.push_back({.spec = &spec, .source = {}, .table = nullptr, .cache = {}, .layer = {}});
   }
-  for (const std::int32_t asked : options_.layers) PLE_TRY(find_layer(asked).status());
   return {};
 }
 
@@ -124,9 +127,9 @@ Status Engine::open_caches() {
   for (EngineLayer& layer : layers_) {
     RowCacheOptions cache;
     // Every layer gets its tables' share of the bytes.
-    cache.cache_bytes = static_cast<std::uint64_t>(
-        static_cast<double>(options_.cache_bytes) *
-        (static_cast<double>(table_bytes(*layer.spec)) / static_cast<double>(all_bytes)));
+    const auto weighted_bytes =
+        static_cast<unsigned __int128>(options_.cache_bytes) * table_bytes(*layer.spec);
+    cache.cache_bytes = static_cast<std::uint64_t>(weighted_bytes / all_bytes);
     cache.resident = resident;
     cache.read_deadline = std::chrono::milliseconds(options_.read_deadline_ms);
     cache.slot_memory = backend_->slot_memory();

@@ -80,6 +80,10 @@ Result<IoSpeed> measure_io(const ModelSpec& model, const LayerSpec& layer,
 Result<HitSpeed> measure_cache(std::uint64_t arena_bytes) {
   constexpr std::int32_t kRowBytes = 320;
   const std::uint64_t slot_count = arena_bytes / kRowBytes;
+  if (slot_count >= kNoRow) {
+    return error(StatusCode::invalid_argument, "an arena of {} bytes is too large to measure",
+                 arena_bytes);
+  }
   Qwen4ExpConfig config;
   config.hidden = 2560;
   config.embed_dim = 2560;

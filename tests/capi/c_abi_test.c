@@ -98,6 +98,9 @@ static void test_refused_models(void) {
   layer.row_format = PLE_ROW_NVFP4;
   REFUSED(ple_model_describe(&desc, &model), PLE_UNSUPPORTED, "row_format");
   desc = description(&shard, &layer);
+  layer.row_format = PLE_ROW_FP8_E4M3; /* its scale was forgotten: every row would be zero */
+  REFUSED(ple_model_describe(&desc, &model), PLE_INVALID_ARGUMENT, "row_scale is 0");
+  desc = description(&shard, &layer);
   desc.embed_dim = 7;
   CHECK(ple_model_describe(&desc, &model) != PLE_OK);
   CHECK(model == NULL);
@@ -112,6 +115,34 @@ static ple_model* open_model(void) {
   return model;
 }
 
+static void test_engine_options(const ple_model* model) {
+  ple_engine_options options = PLE_ENGINE_OPTIONS_INIT;
+  ple_engine* engine = NULL;
+  options.device = "toaster";
+  REFUSED(ple_engine_open(model, &options, &engine), PLE_INVALID_ARGUMENT, "toaster");
+  options.device = NULL;
+  options.arithmetic = (ple_arithmetic)9;
+  REFUSED(ple_engine_open(model, &options, &engine), PLE_INVALID_ARGUMENT, "arithmetic");
+  options.arithmetic = PLE_ARITHMETIC_AUTO;
+  const int32_t layers[1] = {77};
+  options.layers = layers;
+  REFUSED(ple_engine_open(model, &options, &engine), PLE_INVALID_ARGUMENT, "0 layers");
+  options.layer_count = 1;
+  REFUSED(ple_engine_open(model, &options, &engine), PLE_INVALID_ARGUMENT,
+          "layer 77 has no n-gram memory; layers with one: 1");
+  options.layers = NULL;
+  REFUSED(ple_engine_open(model, &options, &engine), PLE_INVALID_ARGUMENT, "1 layers");
+  options.layer_count = 0;
+  CHECK(engine == NULL);
+
+  options.arena = PLE_ARENA_CACHED; /* of any size: no more than the table has rows */
+  options.cache_bytes = UINT64_MAX;
+  CHECK(ple_engine_open(model, &options, &engine) == PLE_OK);
+  ple_engine_info info = PLE_ENGINE_INFO_INIT;
+  CHECK(ple_engine_get_info(engine, &info) == PLE_OK && info.slot_count >= ROWS);
+  ple_engine_release(&engine);
+}
+
 static void test_refused_calls(ple_model* model, ple_engine* engine) {
   ple_layer_info info = PLE_LAYER_INFO_INIT;
   CHECK(ple_model_get_layer(model, 0, &info) == PLE_OK && info.column_count == 4);
@@ -121,14 +152,11 @@ static void test_refused_calls(ple_model* model, ple_engine* engine) {
   REFUSED(ple_model_row_ids(model, 1, beyond, 1, ids), PLE_INVALID_ARGUMENT, "97");
   REFUSED(ple_model_row_ids(model, 2, beyond, 1, ids), PLE_INVALID_ARGUMENT, "layer 2");
 
-  ple_engine_options options = PLE_ENGINE_OPTIONS_INIT;
-  ple_engine* other = NULL;
-  options.device = "toaster";
-  REFUSED(ple_engine_open(model, &options, &other), PLE_INVALID_ARGUMENT, "toaster");
-  options.device = NULL;
-  options.arithmetic = (ple_arithmetic)9;
-  REFUSED(ple_engine_open(model, &options, &other), PLE_INVALID_ARGUMENT, "arithmetic");
-  CHECK(other == NULL);
+  float values[ROW_DIM];
+  REFUSED(ple_model_decode_rows(model, 1, rows, -1, values), PLE_INVALID_ARGUMENT, "-1 rows");
+  ple_cache_measurement measurement = PLE_CACHE_MEASUREMENT_INIT;
+  REFUSED(ple_measure_cache(0, &measurement), PLE_INVALID_ARGUMENT, "an arena of 0 bytes");
+  REFUSED(ple_measure_cache(UINT64_MAX, &measurement), PLE_INVALID_ARGUMENT, "an arena of");
 
   ple_sequence* sequence = NULL;
   ple_step* step = NULL;
@@ -211,6 +239,7 @@ int main(void) {
   CHECK(strcmp(ple_version(), "0.1.0") == 0);
   test_refused_models();
   ple_model* model = open_model();
+  test_engine_options(model);
   ple_engine* engine = NULL;
   CHECK(ple_engine_open(model, NULL, &engine) == PLE_OK);
   if (engine != NULL) {

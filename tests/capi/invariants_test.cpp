@@ -269,6 +269,21 @@ TEST_F(Invariants, AStagedStepCanRunAgainAndBeDiscarded) {
   expect_same(done, whole);
 }
 
+// A stage that is refused leaves the staged batch, also to what counts its sequences.
+TEST_F(Invariants, ARefusedStageLeavesTheStagedBatch) {
+  auto engine = open_engine(model_.model());
+  pleiades::Sequence sequence(engine);
+  pleiades::Sequence other(engine);
+  pleiades::Step step(engine);
+  const std::vector<std::int32_t> tokens = random_tokens(3);
+  step.stage(sequence, tokens);
+  EXPECT_THROW(step.stage({{sequence, tokens}, {other, tokens}}), pleiades::Error);
+  EXPECT_EQ(step.token_count(), 3);
+  EXPECT_THROW(step.commit(std::vector<std::int32_t>{3, 3}), pleiades::Error);
+  step.commit(std::vector<std::int32_t>{3});
+  EXPECT_EQ(sequence.position(), 3);
+}
+
 TEST_F(Invariants, TwoStepsInFlightGiveTheSameBits) {
   const Track track = make_track(10);
   const Track whole = expected(track);
