@@ -36,7 +36,7 @@ int verify(const Arguments& arguments) {
   }
   ple_verify_report report;
   {
-    ProgressBar bar("verifying", ProgressBar::Unit::bytes);
+    ProgressBar bar("verifying", ProgressBar::Unit::count);
     report = model.verify([&](std::uint64_t done, std::uint64_t total) {
       bar.update(done, total);
       return true;

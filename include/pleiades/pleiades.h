@@ -9,12 +9,17 @@
  *
  * Conventions. Every function that can fail returns a ple_status; on failure, output parameters are
  * untouched and ple_last_error() has one sentence that names the object and the numbers. Structs
- * that may grow begin with struct_bytes; fill them with their PLE_..._INIT and set what differs.
- * Handles are opaque; ..._release takes the handle's address, sets it to NULL and accepts NULL, so
- * releasing twice is harmless. Release order is free: whatever still needs an object keeps it.
+ * that may grow begin with struct_bytes: fill them with their PLE_..._INIT, or zeros and their
+ * size where there is none, and set what differs; another size is refused. Options may be NULL
+ * where that is said: the defaults. Handles are opaque; ..._release takes the handle's address,
+ * sets it to NULL and accepts NULL, so releasing twice is harmless. Release order is free: whatever
+ * still needs an object keeps it.
  *
- * Threads. Models and engines may be used by several threads at once. A sequence or a step belongs
- * to one thread at a time; different ones are independent.
+ * Arrays are dense, in the host's memory unless said otherwise, and given with their shapes: [n, m]
+ * is n times m elements, the last index fastest. A count of 0 is valid, and its array may be NULL.
+ *
+ * Threads. Models (but for ple_model_set_token_map) and engines may be used by several threads at
+ * once. A sequence or a step belongs to one thread at a time; different ones are independent.
  */
 #ifndef PLEIADES_PLEIADES_H
 #define PLEIADES_PLEIADES_H
@@ -52,7 +57,8 @@ typedef enum ple_status {
   PLE_INTERNAL = 10
 } ple_status;
 
-/* The sentence of the last failure on this thread; "" before any. Valid until the next call. */
+/* The sentence of the last failure on this thread; "" before any. Valid until the next failure on
+ * it. */
 PLE_API const char* ple_last_error(void);
 
 /* "0.1.0". */
@@ -66,7 +72,7 @@ typedef enum ple_log_level {
   PLE_LOG_WARNING = 2
 } ple_log_level;
 
-/* Called with one line, without a newline, from any thread. */
+/* Called with one line, without a newline, from any thread; the line is valid during the call. */
 typedef void (*ple_log_fn)(void* user, ple_log_level level, const char* line);
 
 /* ---- Model --------------------------------------------------------------------------------- */
@@ -94,7 +100,8 @@ typedef enum ple_row_format {
 
 /* Opens a checkpoint directory: config.json and safetensors, with or without an index. Reads
  * headers and small constants only. A path to a bare config.json gives a model that computes row
- * ids and nothing else. */
+ * ids and nothing else. PLE_NOT_FOUND, PLE_CORRUPT, or PLE_UNSUPPORTED for a model of no known
+ * family. */
 PLE_API ple_status ple_model_open(const char* path, ple_model** model);
 PLE_API void ple_model_release(ple_model** model);
 
@@ -106,8 +113,8 @@ typedef struct ple_model_info {
   int32_t lookback;     /* tokens before a position that its rows depend on */
   int32_t has_tensors;  /* 0 for a bare config.json */
   uint64_t table_bytes; /* rows of all layers */
-  uint64_t dense_bytes; /* weights that an engine keeps in memory */
-  uint64_t identity;    /* of geometry, constants and table layout; binds snapshots to a model */
+  uint64_t dense_bytes; /* weights of all layers, as the checkpoint has them */
+  uint64_t identity;    /* a digest of geometry, constants and weights */
 } ple_model_info;
 #define PLE_MODEL_INFO_INIT \
   { sizeof(ple_model_info), PLE_FAMILY_QWEN4_EXP, 0, 0, 0, 0, 0, 0, 0 }
@@ -120,12 +127,12 @@ typedef struct ple_layer_info {
   int32_t column_count; /* rows a token needs */
   int32_t row_dim;      /* elements of a row */
   ple_row_format row_format;
-  int32_t row_bytes;
-  uint64_t row_count;
+  int32_t row_bytes;  /* of an encoded row, scales included */
+  uint64_t row_count; /* of the table */
   uint64_t table_bytes;
   int32_t shard_count;
-  int32_t hidden;
-  int32_t stream_count;
+  int32_t hidden;          /* channels of a stream */
+  int32_t stream_count;    /* streams of the highway; 1 where the residual is one */
   int32_t window;          /* positions of carried float state; 0 for families without */
   int64_t input_elements;  /* of one token in ple_run_args.input; 0: the layer takes no input */
   int64_t output_elements; /* of one token in ple_run_args.output */
@@ -134,13 +141,14 @@ typedef struct ple_layer_info {
   { sizeof(ple_layer_info), 0, 0, 0, PLE_ROW_BF16, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* index counts the model's memory layers, 0 .. layer_count - 1. Other functions take `layer`, the
- * 0-based decoder layer (layer_index); a model input embedding is layer 0. */
+ * 0-based decoder layer (layer_index), and refuse one without a memory; a model input embedding is
+ * layer 0. */
 PLE_API ple_status ple_model_get_layer(const ple_model* model, int32_t index, ple_layer_info* info);
 
 typedef struct ple_shard_info {
   uint32_t struct_bytes;
   uint32_t part;    /* 0 codes, 1 scales where a row lies in two tensors */
-  const char* file; /* valid while the model is */
+  const char* file; /* "" for rows in memory; valid while the model is */
   uint64_t offset;  /* of the first row, bytes from the start of the file */
   uint64_t row_begin;
   uint64_t row_count;
@@ -148,16 +156,18 @@ typedef struct ple_shard_info {
 #define PLE_SHARD_INFO_INIT \
   { sizeof(ple_shard_info), 0, NULL, 0, 0, 0 }
 
+/* shard_index: 0 .. shard_count - 1 of the layer. */
 PLE_API ple_status ple_model_get_shard(const ple_model* model, int32_t layer, int32_t shard_index,
                                        ple_shard_info* info);
 
-/* Row ids of tokens that start a sequence. tokens [token_count]; row_ids [token_count,
- * column_count]. UINT32_MAX means "no row". -1 is a dead token where the family has them. */
+/* Row ids of tokens that start a sequence: row_ids [token_count, column_count], UINT32_MAX for "no
+ * row"; tokens [token_count], in [0, vocab_size), or -1 for a dead token where the family has
+ * them, else PLE_INVALID_ARGUMENT. PLE_WRONG_STATE where a token map is missing. */
 PLE_API ple_status ple_model_row_ids(const ple_model* model, int32_t layer, const int32_t* tokens,
                                      int64_t token_count, uint32_t* row_ids);
 
-/* The numbers behind a layer's row ids, as checkpoints ship them; valid while the model is. A count
- * is 0 where the family has none. */
+/* The numbers behind a layer's row ids, as checkpoints ship them; valid until the model is released
+ * or given a token map. A count is 0 where the family has none. */
 typedef struct ple_hash_constants {
   uint32_t struct_bytes;
   int32_t multiplier_count;
@@ -173,29 +183,32 @@ typedef struct ple_hash_constants {
 PLE_API ple_status ple_model_get_constants(const ple_model* model, int32_t layer,
                                            ple_hash_constants* constants);
 
-/* The map from token id to code that some families hash with (i32 [vocab_size]); refused when its
- * size or its number of codes is not the model's. Only for models opened without one. */
+/* The map from token id to code that some families hash with: codes [count], count = vocab_size;
+ * refused when its size or its number of codes is not the model's. For models whose checkpoint has
+ * none. Engines that are open keep the map they have. No other thread may use the model meanwhile,
+ * and pointers that were got from it become invalid. */
 PLE_API ple_status ple_model_set_token_map(ple_model* model, const int32_t* codes, int64_t count);
 
 /* ---- A model described by the caller ------------------------------------------------------- */
 
-/* Rows [row_begin, row_begin + row_count) in a file, or in memory when data is not NULL (which must
- * outlive the model and its engines). */
+/* Rows [row_begin, row_begin + row_count), one behind the other, in a file or in memory: one of
+ * file and data is NULL. data must outlive the model and its engines. */
 typedef struct ple_shard_desc {
   const char* file;
   const void* data;
-  uint64_t offset;
+  uint64_t offset; /* of the first row, bytes from the start of file or data */
   uint64_t row_begin;
   uint64_t row_count;
 } ple_shard_desc;
 
-/* One qwen4_exp PLE layer. bf16 bits; weights are copied when an engine opens. */
+/* One qwen4_exp PLE layer. Weights are bf16 bits; they are read while the model is described and
+ * when an engine opens, and copied there. */
 typedef struct ple_layer_desc {
   uint32_t struct_bytes;
   int32_t layer_index;
-  ple_row_format row_format; /* PLE_ROW_BF16 or PLE_ROW_FP8_E4M3 */
-  float row_scale;           /* of FP8 rows */
-  const ple_shard_desc* shards;
+  ple_row_format row_format;    /* PLE_ROW_BF16 or PLE_ROW_FP8_E4M3 */
+  float row_scale;              /* of FP8 rows; finite, above 0 */
+  const ple_shard_desc* shards; /* [shard_count], together every row of the table once */
   int32_t shard_count;
   const uint16_t* key;        /* [stream_count * hidden, embed_dim] */
   const uint16_t* value;      /* [hidden, embed_dim] */
@@ -218,11 +231,13 @@ typedef struct ple_model_desc {
   int64_t ngram_vocab_size_base;
   int32_t row_count_divisor; /* make_ngram_vocab_size_divisible_by */
   int64_t seed;
-  float eps;
+  float eps;                    /* of the norms */
   const ple_layer_desc* layers; /* ascending layer_index; all PLE layers of the model */
   int32_t layer_count;
 } ple_model_desc;
 
+/* A model as its fields' names in a config.json say. PLE_INVALID_ARGUMENT for numbers that make no
+ * model, PLE_CORRUPT for shards that do not tile the table or its files. */
 PLE_API ple_status ple_model_describe(const ple_model_desc* desc, ple_model** model);
 
 /* ---- Engine -------------------------------------------------------------------------------- */
@@ -264,13 +279,14 @@ typedef struct ple_engine_options {
   ple_slot_memory slot_memory;
   ple_projection projection;
   uint64_t cache_bytes;  /* of all arenas together; 0 is valid: every row is read for its step */
-  int32_t thread_count;  /* CPU threads that compute, beside a GPU: that hash; 0: all, 8 */
-  int32_t draft_max;     /* tokens of a step that commit may reject, or a rewind may take back */
+  int32_t thread_count;  /* threads that compute on a CPU (0: all), or hash beside a GPU (0: 8) */
+  int32_t draft_max;     /* tokens of a step that commit may reject, or a rewind may take back;
+                            at most 4096 */
   const int32_t* layers; /* NULL: all memory layers; else [layer_count] decoder layers to run */
   int32_t layer_count;
   ple_io io;
-  int32_t io_depth;         /* reads in flight per reader; 0: chosen */
-  int32_t io_thread_count;  /* readers; 0: chosen */
+  int32_t io_depth;         /* reads in flight per reader, at most 4096; 0: chosen */
+  int32_t io_thread_count;  /* readers, at most 256; 0: chosen */
   int32_t read_deadline_ms; /* a read that takes longer fails its step; 0: 30,000 */
   const char* warm_start;   /* NULL, or a file: hot rows are read back from it at open and their
                                ids saved to it at release */
@@ -284,7 +300,9 @@ typedef struct ple_engine_options {
         NULL                                                                                     \
   }
 
-/* Costs the dense weights, the arenas and at most 64 MB. */
+/* options may be NULL. Takes memory for the dense weights, the arenas and at most 64 MB.
+ * PLE_INVALID_ARGUMENT for a model without tensors; PLE_UNSUPPORTED for what this build or the
+ * device does not run. */
 PLE_API ple_status ple_engine_open(const ple_model* model, const ple_engine_options* options,
                                    ple_engine** engine);
 PLE_API void ple_engine_release(ple_engine** engine);
@@ -297,12 +315,12 @@ typedef struct ple_engine_info {
   ple_io io;           /* which reader runs */
   int32_t direct_io;   /* 1: past the page cache */
   int32_t block_bytes; /* smallest read */
-  int32_t io_depth;
+  int32_t io_depth;    /* reads in flight, all readers together */
   int32_t thread_count;
   int32_t graph_wait; /* 1: a captured step may be launched before its rows arrived */
   uint64_t arena_bytes;
-  uint64_t slot_count;
-  uint64_t dense_bytes;
+  uint64_t slot_count;     /* rows that the arenas hold */
+  uint64_t dense_bytes;    /* weights as this engine keeps them */
   uint64_t sequence_bytes; /* device memory of one sequence */
   const char* device_name; /* valid while the engine is */
 } ple_engine_info;
@@ -314,17 +332,20 @@ typedef struct ple_engine_info {
 
 PLE_API ple_status ple_engine_get_info(const ple_engine* engine, ple_engine_info* info);
 
-/* Encoded rows as the table stores them. rows [count]; bytes [count, row_bytes]. Through the cache,
- * or straight from the files when direct is not 0. */
+/* Encoded rows as the table stores them: bytes [count, row_bytes] of rows [count], in any order.
+ * Through the cache, or straight from the files when direct is not 0. PLE_INVALID_ARGUMENT for a
+ * row beyond the table; else as ple_step_wait. */
 PLE_API ple_status ple_engine_read_rows(ple_engine* engine, int32_t layer, const uint32_t* rows,
                                         int64_t count, int32_t direct, void* bytes);
 
-/* Decodes encoded rows: bytes [count, row_bytes] to values [count, row_dim]. */
+/* Decodes encoded rows: bytes [count, row_bytes] to values [count, row_dim], which are those of
+ * bf16 that steps compute with. */
 PLE_API ple_status ple_model_decode_rows(const ple_model* model, int32_t layer, const void* bytes,
                                          int64_t count, float* values);
 
 /* ---- Metrics ------------------------------------------------------------------------------- */
 
+/* Of durations, each at most an eighth above the true one. */
 typedef struct ple_quantiles {
   double p50_us;
   double p99_us;
@@ -366,13 +387,13 @@ typedef struct ple_time_bucket {
   uint64_t count; /* not 0 */
 } ple_time_bucket;
 
-/* How all disk reads are spread that `ple_metrics.read` is about: buckets [PLE_TIME_BUCKETS_MAX],
- * shortest first, of which *count receives the number. */
+/* How the disk reads of `ple_metrics.read` are spread: *count buckets, shortest first, of buckets
+ * [PLE_TIME_BUCKETS_MAX]. */
 PLE_API ple_status ple_engine_get_read_times(const ple_engine* engine, ple_time_bucket* buckets,
                                              int32_t* count);
 
 /* The metrics as a Prometheus text page. *bytes receives the length without the final NUL; buffer
- * may be NULL to ask for it. */
+ * [capacity] may be NULL to ask for it. PLE_INVALID_ARGUMENT where it is too small. */
 PLE_API ple_status ple_engine_metrics_text(const ple_engine* engine, char* buffer, size_t capacity,
                                            size_t* bytes);
 
@@ -388,7 +409,7 @@ PLE_API void ple_sequence_release(ple_sequence** sequence);
 PLE_API ple_status ple_sequence_position(const ple_sequence* sequence, int64_t* position);
 
 /* Moves back to an earlier position: 0, or at most draft_max tokens (and what the carried state
- * still holds) before the present one. Refused while a step of the sequence is staged. */
+ * still holds) before the present one. PLE_WRONG_STATE while a step of the sequence is staged. */
 PLE_API ple_status ple_sequence_rewind(ple_sequence* sequence, int64_t position);
 
 typedef enum ple_snapshot_kind {
@@ -397,16 +418,19 @@ typedef enum ple_snapshot_kind {
 } ple_snapshot_kind;
 
 /* Bytes that let a sequence go on elsewhere (docs/snapshot-format.md). *bytes receives the size;
- * buffer may be NULL to ask for it. */
+ * buffer [capacity] may be NULL to ask for it. PLE_INVALID_ARGUMENT where it is too small,
+ * PLE_WRONG_STATE while a step of the sequence is staged. Waits for the device. */
 PLE_API ple_status ple_sequence_snapshot(const ple_sequence* sequence, ple_snapshot_kind kind,
                                          void* buffer, size_t capacity, size_t* bytes);
 
-/* Replaces the sequence's state. A blob of another model, version, arithmetic or length is refused
- * by name and changes nothing. */
+/* Replaces the sequence's state by that of blob [bytes]. One of another model, version, arithmetic
+ * or length is refused by name (PLE_INVALID_ARGUMENT; PLE_CORRUPT where it is none at all) and
+ * changes nothing, nor does a read that fails. PLE_WRONG_STATE while a step of the sequence is
+ * staged. */
 PLE_API ple_status ple_sequence_restore(ple_sequence* sequence, const void* blob, size_t bytes);
 
-/* Says that these tokens will follow what is committed and staged; their rows are fetched in the
- * background. A hint: it cannot evict what a step holds, and it changes no result. */
+/* Says that tokens [token_count] will follow what is committed and staged; their rows are fetched
+ * in the background. A hint: it cannot evict what a step holds, and it changes no result. */
 PLE_API ple_status ple_sequence_announce(ple_sequence* sequence, const int32_t* tokens,
                                          int64_t token_count);
 
@@ -416,12 +440,13 @@ typedef struct ple_step ple_step;
 
 typedef struct ple_step_options {
   uint32_t struct_bytes;
-  int32_t tokens_max; /* the largest batch; memory is taken once */
-  int32_t sequences_max;
+  int32_t tokens_max;    /* of the largest batch, all sequences together; memory is taken once */
+  int32_t sequences_max; /* of the largest batch */
 } ple_step_options;
 #define PLE_STEP_OPTIONS_INIT \
   { sizeof(ple_step_options), 512, 16 }
 
+/* options may be NULL. */
 PLE_API ple_status ple_step_create(ple_engine* engine, const ple_step_options* options,
                                    ple_step** step);
 PLE_API void ple_step_release(ple_step** step);
@@ -434,23 +459,26 @@ typedef struct ple_batch {
   ple_sequence* const* sequences; /* [sequence_count] */
   const int32_t* token_counts;    /* [sequence_count] */
   const int32_t* tokens;          /* [sum of token_counts], host; -1: a dead token */
-  const int32_t* device_tokens;   /* instead of tokens: ids on the device; copied back */
+  const int32_t* device_tokens;   /* the same instead of tokens, on the device; copied back */
   void* stream;                   /* that device_tokens are valid on */
-  const int64_t* positions;       /* NULL, or where each sequence must stand: refused otherwise */
+  const int64_t* positions; /* NULL, or [sequence_count]: where each must stand, else refused */
 } ple_batch;
 #define PLE_BATCH_INIT \
   { sizeof(ple_batch), 0, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* Resolves rows and starts reading what is missing; returns before the rows have arrived. Changes
  * no sequence. A sequence may be in a second step that is staged while its first is not yet
- * committed: the second begins where the first ends. */
+ * committed: the second begins where the first ends. PLE_INVALID_ARGUMENT for an id outside the
+ * vocabulary or a batch beyond the step's size, with the bytes that it would take; PLE_WRONG_STATE
+ * for a step that is staged, or a sequence that is in two steps or not where it must stand. */
 PLE_API ple_status ple_step_stage(ple_step* step, const ple_batch* batch);
 
 /* *ready: 1 when ple_step_wait would return at once. */
 PLE_API ple_status ple_step_ready(const ple_step* step, int32_t* ready);
 
-/* Until every row is there; the failure of a read is reported here (and by run). The step stays
- * staged: it may be waited for again only after discard and a new stage. */
+/* Until every row is there. A read that failed is reported here (and by run): PLE_IO_ERROR,
+ * PLE_DEADLINE, or PLE_CORRUPT for rows that do not have their checksum. Such a step gives the same
+ * failure until it is discarded. */
 PLE_API ple_status ple_step_wait(ple_step* step);
 
 typedef enum ple_element { PLE_F32 = 0, PLE_BF16 = 1 } ple_element;
@@ -462,19 +490,21 @@ typedef enum ple_output_mode {
 
 typedef struct ple_run_args {
   uint32_t struct_bytes;
-  ple_element element;
+  ple_element element; /* of input and output */
   ple_output_mode mode;
-  const void* input; /* [token_count, input_elements]; in device memory aligned to 16 bytes */
-  void* output;      /* [token_count, output_elements]; may be input itself if both have one size */
-  void* stream;      /* the device's stream; NULL on a CPU */
+  const void* input; /* [token_count, input_elements], in the batch's order, on the engine's device;
+                        NULL if it takes none; aligned to 16 bytes on a GPU */
+  void* output;      /* [token_count, output_elements] likewise; may be input itself if both have
+                        one size, and overlaps it in no other way */
+  void* stream;      /* the device's stream (cudaStream_t); not used on a CPU */
 } ple_run_args;
 #define PLE_RUN_ARGS_INIT \
   { sizeof(ple_run_args), PLE_F32, PLE_OUTPUT_UPDATE, NULL, NULL, NULL }
 
-/* The layer over the staged tokens, in the batch's order. On a CPU: waits for the rows and returns
- * when the output is written. On a GPU: enqueues on the stream; legal under capture. Running a
- * staged step again gives the same result. The layers of an engine may run in any order; a
- * sequence's first staged step runs before its second. */
+/* The layer over the staged tokens. On a CPU: waits for the rows and returns when the output is
+ * written. On a GPU: enqueues on the stream; legal under capture. Running a staged step again gives
+ * the same result. The layers of an engine may run in any order; a sequence's first staged step
+ * runs before its second. PLE_WRONG_STATE for a step that is not staged; else as ple_step_wait. */
 PLE_API ple_status ple_step_run(ple_step* step, int32_t layer, const ple_run_args* args);
 
 /* Under replay, between stage and the launch of the captured graph: waits on the host for the rows,
@@ -486,8 +516,10 @@ PLE_API ple_status ple_step_run(ple_step* step, int32_t layer, const ple_run_arg
  * batch and the step has failed. */
 PLE_API ple_status ple_step_prepare(ple_step* step, void* stream);
 
-/* Each sequence moves forward by accepted[i] of its tokens (NULL: all); at most draft_max may be
- * rejected. On a GPU call it after the work was enqueued; it does not wait for the device. */
+/* Each sequence moves forward by accepted[i] of its tokens, accepted [sequence_count of the staged
+ * batch] (NULL: all); at most draft_max may be rejected, and none while a later step of the
+ * sequence is staged. On a GPU call it after the work was enqueued; it does not wait for the
+ * device. A failure moves no sequence. */
 PLE_API ple_status ple_step_commit(ple_step* step, const int32_t* accepted);
 
 /* Forgets what was staged; sequences stay where they are. A graph that was launched and waits for
@@ -496,8 +528,8 @@ PLE_API ple_status ple_step_discard(ple_step* step);
 
 /* ---- Whole tables, and measurements ---------------------------------------------------------- */
 
-/* Called now and then from the calling thread; a value other than 0 stops the work with
- * PLE_WRONG_STATE. */
+/* Called now and then from the calling thread with what is done and what there is to do, in bytes
+ * or, by ple_model_verify, in rows; a value other than 0 stops the work with PLE_WRONG_STATE. */
 typedef int32_t (*ple_progress_fn)(void* user, uint64_t done, uint64_t total);
 
 typedef struct ple_verify_report {

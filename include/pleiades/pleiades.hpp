@@ -142,6 +142,17 @@ class Model {
   // Encoded rows, bytes [count, row_bytes], to values [count, row_dim].
   void decode_rows(std::int32_t layer, std::span<const std::byte> bytes, std::int64_t count,
                    float* values) const {
+    for (const ple_layer_info& info : layers()) {
+      const auto row_bytes = static_cast<std::size_t>(info.row_bytes);
+      if (info.layer_index != layer ||
+          bytes.size() == static_cast<std::size_t>(count) * row_bytes) {
+        continue;
+      }
+      throw Error(PLE_INVALID_ARGUMENT, "layer " + std::to_string(layer) + ": " +
+                                            std::to_string(bytes.size()) + " bytes are not " +
+                                            std::to_string(count) + " rows of " +
+                                            std::to_string(row_bytes));
+    }
     check(ple_model_decode_rows(get(), layer, bytes.data(), count, values));
   }
 

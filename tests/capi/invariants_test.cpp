@@ -269,6 +269,17 @@ TEST_F(Invariants, AStagedStepCanRunAgainAndBeDiscarded) {
   expect_same(done, whole);
 }
 
+TEST_F(Invariants, BytesThatAreNotTheRowsAreNotDecoded) {
+  const ple_layer_info layer = model_.model().layers().front();
+  const std::vector<std::byte> bytes(static_cast<std::size_t>(2 * layer.row_bytes));
+  std::vector<float> values(static_cast<std::size_t>(3 * layer.row_dim));
+  model_.model().decode_rows(layer.layer_index, bytes, 2, values.data());
+  for (const std::int64_t count : {-1, 0, 1, 3}) {
+    EXPECT_THROW(model_.model().decode_rows(layer.layer_index, bytes, count, values.data()),
+                 pleiades::Error);
+  }
+}
+
 // A stage that is refused leaves the staged batch, also to what counts its sequences.
 TEST_F(Invariants, ARefusedStageLeavesTheStagedBatch) {
   auto engine = open_engine(model_.model());
