@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "command.hpp"
 
@@ -19,7 +21,8 @@ constexpr std::uint64_t kCallBytes = std::uint64_t{1} << 30;
 }  // namespace
 
 File File::open_readonly(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) refuse("{}: {}", path, std::strerror(errno));
   return File(path, fd);
 }
@@ -84,16 +87,24 @@ std::vector<std::byte> read_file(const std::string& path) {
   return bytes;
 }
 
-void replace_file(const std::string& path, const void* bytes, std::uint64_t count) {
+void replace_file(const std::string& name, const void* bytes, std::uint64_t count) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const bool is_link = fs::is_symlink(fs::symlink_status(name, failure));
+  const std::string path = is_link ? fs::canonical(name, failure).string() : name;
+  const fs::file_status status = fs::status(path, failure);
+  if ((is_link && path.empty()) || (fs::exists(status) && !fs::is_regular_file(status))) {
+    refuse("{}: not a regular file", name);
+  }
   const std::string fresh = path + ".partial-" + std::to_string(::getpid());
   {
     const File file = File::create(fresh);
     file.write_at(0, bytes, count);
   }
   if (::rename(fresh.c_str(), path.c_str()) != 0) {
-    const int failure = errno;
+    const int number = errno;
     ::unlink(fresh.c_str());
-    refuse("{}: {}", path, std::strerror(failure));
+    refuse("{}: {}", path, std::strerror(number));
   }
 }
 

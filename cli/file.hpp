@@ -37,7 +37,7 @@ class File {
 
 std::vector<std::byte> read_file(const std::string& path);
 
-// Creates or replaces a file.
+// Creates or replaces a file, or the one that a link names; refuses what is no file.
 void replace_file(const std::string& path, const void* bytes, std::uint64_t count);
 
 }  // namespace pleiades::cli

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <span>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/start_thread.hpp"
+#include "checkpoint/input_file.hpp"
 #include "engine/engine.hpp"
 #include "io/replace_file.hpp"
 
@@ -27,6 +26,9 @@ constexpr std::size_t kHotShare = 2;
 // Loads under way: steps take turns with them on the disk.
 constexpr std::size_t kLoadsMax = 2;
 constexpr std::chrono::milliseconds kPause(2);
+
+// More than the ids of all the rows that there can be.
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 40;
 
 struct Header {
   char magic[8];
@@ -52,10 +54,12 @@ Status damaged(const std::string& path) {
 
 // Whether there is a file at path that no engine has written, or not for this.
 bool is_foreign(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  const Result<InputFile> file = InputFile::open(path);
+  if (!file.is_ok() || file.value().bytes() == 0) return false;
   char magic[sizeof(kMagic)] = {};
-  file.read(magic, sizeof(magic));
-  return file.gcount() > 0 && std::memcmp(magic, kMagic, sizeof(kMagic)) != 0;
+  const std::size_t bytes = std::min<std::size_t>(file.value().bytes(), sizeof(magic));
+  const Status status = file.value().read(0, std::as_writable_bytes(std::span(magic, bytes)));
+  return status.is_ok() && std::memcmp(magic, kMagic, sizeof(kMagic)) != 0;
 }
 
 }  // namespace
@@ -90,11 +94,8 @@ Status save_warm_start(const std::string& path, const ModelSpec& model,
 
 Result<std::unique_ptr<WarmStart>> WarmStart::start(const std::string& path, const ModelSpec& model,
                                                     std::span<const EngineLayer> layers) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return error(StatusCode::not_found, "warm start file '{}': none yet", path);
-  std::ostringstream content;
-  content << file.rdbuf();  // of a folder: nothing
-  const std::string bytes = std::move(content).str();
+  PLE_TRY_ASSIGN(const InputFile file, InputFile::open(path));
+  PLE_TRY_ASSIGN(const std::string bytes, file.read_all(kBytesMax));
   Header header{};
   std::uint64_t checksum = 0;
   if (bytes.size() < sizeof(header) + sizeof(checksum)) return damaged(path);

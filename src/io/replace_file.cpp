@@ -29,9 +29,24 @@ int write_all(int fd, std::span<const std::byte> bytes) {
   return ::fsync(fd) == 0 ? 0 : errno;
 }
 
+// What to replace: where links lead to, and no device, for which a file would be no replacement.
+Result<std::string> find_target(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const bool is_link = fs::is_symlink(fs::symlink_status(path, failure));
+  const std::string target = is_link ? fs::canonical(path, failure).string() : path;
+  const fs::file_status status = fs::status(target, failure);
+  if ((is_link && target.empty()) || (fs::exists(status) && !fs::is_regular_file(status))) {
+    return error(StatusCode::io_error, "file '{}' cannot be written: it is not a regular file",
+                 path);
+  }
+  return target;
+}
+
 }  // namespace
 
-Status replace_file(const std::string& path, std::span<const std::byte> bytes) {
+Status replace_file(const std::string& name, std::span<const std::byte> bytes) {
+  PLE_TRY_ASSIGN(const std::string path, find_target(name));
   const std::string partial = fmt::format("{}{}{}", path, kPartial, ::getpid());
   const UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   int failure = fd.is_open() ? write_all(fd.get(), bytes) : errno;

@@ -1,5 +1,7 @@
 // Bad options and bad files: exit status 2 and one sentence, for every command.
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -92,6 +94,18 @@ TEST_F(Refusals, OfTokenFiles) {
   expect_refused(run_on(odd), {odd, "5 bytes"});
   const std::string beyond = write_tokens(directory_, "beyond.u32", {1, 511, 512});
   expect_refused(run_on(beyond), {beyond, "token 2 is 512", "[0, 512)"});
+}
+
+// A queue is not waited for as an input, and not replaced by a file as an output.
+TEST_F(Refusals, OfWhatIsNoFile) {
+  const std::string queue = directory_.path("queue");
+  ASSERT_EQ(::mkfifo(queue.c_str(), 0600), 0);
+  const std::vector<std::string> words = {queue, "not a regular file"};
+  expect_refused({"run", kTiny, "--layer", "0", "--tokens", queue}, words);
+  expect_refused({"compare", kTiny, queue, "--layer", "0"}, words);
+  expect_refused({"ids", kTiny, "--layer", "0", "--tokens", tokens_, "--out", queue}, words);
+  expect_refused(run({"--metrics", queue}), words);
+  EXPECT_TRUE(fs::is_fifo(queue));
 }
 
 TEST_F(Refusals, OfOutputsThatCannotBeWritten) {

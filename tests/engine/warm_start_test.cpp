@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -70,6 +73,15 @@ TEST_F(WarmStartTest, LeavesAForeignFileAlone) {
   std::string line;
   std::getline(std::ifstream(options.warm_start), line);
   EXPECT_EQ(line, "not hot rows");
+}
+
+// It would be waited for until somebody writes to it.
+TEST_F(WarmStartTest, LeavesAQueueAlone) {
+  EngineOptions options = options_;
+  options.warm_start = directory_.path("queue");
+  ASSERT_EQ(::mkfifo(options.warm_start.c_str(), 0600), 0);
+  stream_of(open_engine(options), stretches_);
+  EXPECT_TRUE(std::filesystem::is_fifo(options.warm_start));
 }
 
 }  // namespace

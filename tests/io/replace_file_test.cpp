@@ -1,5 +1,7 @@
 #include "io/replace_file.hpp"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -41,6 +43,22 @@ TEST(ReplaceFile, AFailureLeavesNothingBehind) {
   EXPECT_EQ(replace(directory.path("folder"), "bytes").code(), StatusCode::io_error);
   EXPECT_EQ(replace(directory.path("no/such/place"), "bytes").code(), StatusCode::io_error);
   EXPECT_EQ(entries_in(directory.path()), 1);
+}
+
+// A rename would put a file in the place of /dev/null, for whoever may.
+TEST(ReplaceFile, ReplacesWhatALinkNamesAndNothingButFiles) {
+  const test::TempDirectory directory;
+  const std::string file = directory.write("file", "old");
+  std::filesystem::create_symlink("file", directory.path("link"));
+  ASSERT_TRUE(replace(directory.path("link"), "new").is_ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(directory.path("link")));
+  EXPECT_EQ(bytes_of(file), "new");
+  std::filesystem::create_symlink("nothing", directory.path("dangling"));
+  EXPECT_EQ(replace(directory.path("dangling"), "bytes").code(), StatusCode::io_error);
+  ASSERT_EQ(::mkfifo(directory.path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(replace(directory.path("fifo"), "bytes").code(), StatusCode::io_error);
+  EXPECT_TRUE(std::filesystem::is_fifo(directory.path("fifo")));
+  EXPECT_EQ(entries_in(directory.path()), 4);
 }
 
 TEST(ReplaceFile, WhatAKillLeftIsRemoved) {
