@@ -48,7 +48,7 @@ class EngramV41LayerCuda : public CudaLayer {
   }
 
   std::size_t scratch_bytes(std::int32_t token_capacity) const override {
-    return kernels::engram_layer_scratch_bytes_cuda(shape_, token_capacity);
+    return kernels::engram_layer_scratch_bytes_cuda(shape_, rounding_, token_capacity);
   }
 
   Status enqueue(const LayerRun& run, const CudaRun& cuda) const override {

@@ -91,6 +91,10 @@ struct Vector8<float> {
   }
 };
 
+__device__ inline void prefetch_l2(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 // The sum over a warp, the same bits in every lane.
 __device__ inline float warp_sum(float value) {
 #pragma unroll
@@ -120,11 +124,19 @@ struct Launch {
   int shared_bytes = 0;
   bool is_overlapped = false;
   int cluster_blocks = 1;  // along x
+  // A multiprocessor begins no block while it runs one that wants another split of its memory in L1
+  // and shared memory. What runs beside a product, which wants all shared, wants the same.
+  bool is_beside_product = false;
 };
 
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), const Launch& shape, cudaStream_t stream,
                    const Arguments&... arguments) {
+  if (shape.is_beside_product) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    if (error != cudaSuccess) return error;
+  }
   cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;

@@ -13,12 +13,13 @@ struct Scratch {
   ColumnSums* sums = nullptr;
   std::size_t bytes = 0;
 
-  Scratch(std::byte* base, const EngramShape& shape, std::int32_t tokens) {
+  Scratch(std::byte* base, const EngramShape& shape, EngramRounding rounding, std::int32_t tokens) {
     const PleTiles tiles(product_shape(shape));
     const auto count = static_cast<std::size_t>(tokens);
     Carver carver(base);
     embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(tokens) / 2);
-    values = carver.take<std::byte>(count * static_cast<std::size_t>(shape.hidden) * sizeof(float));
+    values = carver.take<std::byte>(count * static_cast<std::size_t>(shape.hidden) *
+                                    (rounding.rounds_product ? 2 : 4));
     sums = carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count) *
                                    static_cast<std::size_t>(kGroupSlices));
     bytes = carver.used();
@@ -39,14 +40,15 @@ Status project(const EngramLayerCudaArgs& layer, ProjectArgs& args, cudaStream_t
 
 }  // namespace
 
-std::size_t engram_layer_scratch_bytes_cuda(const EngramShape& shape, std::int32_t token_capacity) {
-  return Scratch(nullptr, shape, token_capacity).bytes;
+std::size_t engram_layer_scratch_bytes_cuda(const EngramShape& shape, EngramRounding rounding,
+                                            std::int32_t token_capacity) {
+  return Scratch(nullptr, shape, rounding, token_capacity).bytes;
 }
 
 Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream) {
   PLE_TRY(check_engram_shape_cuda(args.shape));
   if (args.token_capacity == 0) return {};
-  const Scratch scratch(args.scratch, args.shape, args.token_capacity);
+  const Scratch scratch(args.scratch, args.shape, args.rounding, args.token_capacity);
   const EngramStepView step = EngramStepBlock::view(args.step, args.shape, args.token_capacity);
   const PleShape shape = product_shape(args.shape);
   const bool is_overlapped = args.traits.has_overlapped_launch();
@@ -72,6 +74,7 @@ Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream) {
   product.embeddings = scratch.embeddings;
   product.projection = args.weights.projection;
   product.codes = args.weights.codes;
+  product.factors = args.weights.factors;
   product.gate_scale = args.weights.gate_scale;
   product.highway = args.highway;
   product.values = scratch.values;

@@ -47,8 +47,9 @@ struct EngramStepBlock {
 // The weights of one layer as the kernels read them, in one piece of device memory.
 struct EngramWeightsCuda {
   const std::uint16_t* projection = nullptr;  // bf16: tiles, see ple_tiles.hpp
-  const std::byte* codes = nullptr;           // e4m3: tiles, see e4m3_tiles.hpp
-  const float* gate_scale = nullptr;          // [stream_count, hidden]: q_weight * k_weight
+  const std::byte* codes = nullptr;           // e4m3: see e4m3_tiles.hpp, as the factors
+  const std::uint32_t* factors = nullptr;
+  const float* gate_scale = nullptr;  // [stream_count, hidden]: q_weight * k_weight
 
   static std::size_t bytes(const EngramShape& shape, EngramWeightForm form);
   static EngramWeightsCuda view(const std::byte* memory, const EngramShape& shape,
@@ -93,7 +94,8 @@ struct EngramLayerCudaArgs {
 };
 
 // Scratch of a step of up to token_capacity tokens; it holds nothing between steps.
-std::size_t engram_layer_scratch_bytes_cuda(const EngramShape& shape, std::int32_t token_capacity);
+std::size_t engram_layer_scratch_bytes_cuda(const EngramShape& shape, EngramRounding rounding,
+                                            std::int32_t token_capacity);
 
 // One step, as EngramLayerArgs describes it. Tokens beyond the block's token_count are not written.
 Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream);

@@ -24,7 +24,8 @@ EngramWeightsCuda carve_weights(Carver& carver, const EngramShape& shape, Engram
   if (form == EngramWeightForm::bf16) {
     weights.projection = carver.take<std::uint16_t>(tiles.projection_bytes() / 2);
   } else {
-    weights.codes = carver.take<std::byte>(e4m3_projection_bytes(tiles));
+    weights.codes = carver.take<std::byte>(e4m3_code_bytes(tiles));
+    weights.factors = carver.take<std::uint32_t>(e4m3_factor_words(tiles));
   }
   weights.gate_scale = carver.take<float>(static_cast<std::size_t>(shape.stream_count) *
                                           static_cast<std::size_t>(shape.hidden));

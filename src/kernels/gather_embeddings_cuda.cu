@@ -6,8 +6,10 @@ namespace ple::kernels {
 
 namespace {
 
-constexpr int kBlockThreads = 320;  // the pieces of a token of the released model
-constexpr int kPiece = 8;           // elements a thread decodes: 16 bytes of the tile
+constexpr int kCopyThreads = 320;
+// Small, so that few tokens are spread evenly and leave room for the product's blocks.
+constexpr int kGatherThreads = 128;
+constexpr int kPiece = 8;  // elements a thread decodes: 16 bytes of the tile
 constexpr int kPiecesPerChunk = kChunk / kPiece;
 
 // Elements k .. k + 7 of a token's embedding, which may cross rows or lie behind the last one.
@@ -42,54 +44,55 @@ __device__ uint4 quantized_piece(uint4 elements) {
   const std::uint32_t power =
       (__float_as_uint(__fmul_rn(most, 1.0F / 448.0F)) + 0x7FFFFF) & 0x7F800000;
   const float scale = __uint_as_float(power);
-  const auto kept = [scale](float value) {
-    return e4m3_value(__nv_cvt_float_to_fp8(value / scale, __NV_SATFINITE, __NV_E4M3)) * scale;
-  };
+  const float inverse = __uint_as_float((254U << 23) - power);  // exact, as is the product with it
   std::uint32_t out[kLanes];
 #pragma unroll
   for (int i = 0; i < kLanes; ++i) {
-    out[i] = pack_bf16(kept(low_bf16(words[i])), kept(high_bf16(words[i])));
+    const float2 pair = {low_bf16(words[i]) * inverse, high_bf16(words[i]) * inverse};
+    const __nv_fp8x2_storage_t codes = __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3);
+    const float2 kept = e4m3_values(codes);
+    out[i] = pack_bf16(kept.x * scale, kept.y * scale);
   }
   return {out[0], out[1], out[2], out[3]};
 }
 
-__global__ __launch_bounds__(kBlockThreads) void copy_step_kernel(const uint4* from, uint4* to,
-                                                                  std::int64_t count) {
+__global__ __launch_bounds__(kCopyThreads) void copy_step_kernel(const uint4* from, uint4* to,
+                                                                 std::int64_t count) {
   start_next_kernel();
-  const std::int64_t index = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kCopyThreads + threadIdx.x;
   if (index < count) to[index] = from[index];
 }
 
-// A block has one token.
-__global__ __launch_bounds__(kBlockThreads) void gather_embeddings_kernel(
+// A thread has one piece of a token.
+__global__ __launch_bounds__(kGatherThreads) void gather_embeddings_kernel(
     const __grid_constant__ GatherEmbeddingsArgs args, int chunk_count, int block_rows) {
-  start_next_kernel();
   wait_previous_kernel();
+  const int piece = static_cast<int>(blockIdx.y * kGatherThreads + threadIdx.x);
+  if (piece >= chunk_count * kPiecesPerChunk) return;
   const std::int64_t token = blockIdx.x;
   const SlotId* slots = args.slots + token * args.column_count;
   const int dim = args.rows.encoding.dim;
+  const int k = piece * kPiece;
+  // Read before the count is known, so that the two reads overlap.
+  const int column = k < args.embed_dim ? k / dim : 0;
+  const SlotId slot = slots[column];
+  if (token >= args.counts->token_count) return;
+  // Not before: what the next kernel asks for at once would stand before the rows in every queue.
+  start_next_kernel();
+  uint4 elements{};
+  if (dim % kPiece != 0) {
+    elements = straddling_piece(args.rows, slots, k, args.embed_dim);
+  } else if (k < args.embed_dim) {
+    const std::byte* from = slot_row(args.rows, slot);
+    if (from != nullptr) elements = row_elements8(args.rows.encoding, from, k - column * dim);
+  }
+  if (args.quantizes) elements = quantized_piece(elements);
   const std::int64_t block = token / block_rows;
   const int row = static_cast<int>(token - block * block_rows);
-  for (int piece = static_cast<int>(threadIdx.x); piece < chunk_count * kPiecesPerChunk;
-       piece += kBlockThreads) {
-    const int k = piece * kPiece;
-    // Read before the count is known, so that the two reads overlap.
-    const int column = k < args.embed_dim ? k / dim : 0;
-    const SlotId slot = slots[column];
-    if (token >= args.counts->token_count) return;
-    uint4 elements{};
-    if (dim % kPiece != 0) {
-      elements = straddling_piece(args.rows, slots, k, args.embed_dim);
-    } else if (k < args.embed_dim) {
-      const std::byte* from = slot_row(args.rows, slot);
-      if (from != nullptr) elements = row_elements8(args.rows.encoding, from, k - column * dim);
-    }
-    if (args.quantizes) elements = quantized_piece(elements);
-    const int chunk = piece / kPiecesPerChunk;
-    const std::int64_t tile_row = (block * chunk_count + chunk) * block_rows + row;
-    const int place = (piece % kPiecesPerChunk) ^ (row % 8);
-    reinterpret_cast<uint4*>(args.embeddings)[tile_row * kPiecesPerChunk + place] = elements;
-  }
+  const int chunk = piece / kPiecesPerChunk;
+  const std::int64_t tile_row = (block * chunk_count + chunk) * block_rows + row;
+  const int place = (piece % kPiecesPerChunk) ^ (row % 8);
+  reinterpret_cast<uint4*>(args.embeddings)[tile_row * kPiecesPerChunk + place] = elements;
 }
 
 }  // namespace
@@ -97,9 +100,9 @@ __global__ __launch_bounds__(kBlockThreads) void gather_embeddings_kernel(
 Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes,
                       cudaStream_t stream) {
   const auto count = static_cast<std::int64_t>(bytes / sizeof(uint4));
-  const Launch shape{
-      .grid = dim3(static_cast<unsigned>((count + kBlockThreads - 1) / kBlockThreads)),
-      .block_threads = kBlockThreads};
+  const Launch shape{.grid = dim3(static_cast<unsigned>((count + kCopyThreads - 1) / kCopyThreads)),
+                     .block_threads = kCopyThreads,
+                     .is_beside_product = true};
   PLE_CUDA_TRY(launch(copy_step_kernel, shape, stream, reinterpret_cast<const uint4*>(from),
                       reinterpret_cast<uint4*>(to), count));
   return {};
@@ -108,9 +111,12 @@ Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes,
 Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, bool is_overlapped,
                               cudaStream_t stream) {
   const int chunk_count = (args.embed_dim + kChunk - 1) / kChunk;
-  const Launch shape{.grid = dim3(static_cast<unsigned>(args.token_capacity)),
-                     .block_threads = kBlockThreads,
-                     .is_overlapped = is_overlapped};
+  const int piece_blocks = (chunk_count * kPiecesPerChunk + kGatherThreads - 1) / kGatherThreads;
+  const Launch shape{
+      .grid = dim3(static_cast<unsigned>(args.token_capacity), static_cast<unsigned>(piece_blocks)),
+      .block_threads = kGatherThreads,
+      .is_overlapped = is_overlapped,
+      .is_beside_product = true};
   PLE_CUDA_TRY(launch(gather_embeddings_kernel, shape, stream, args, chunk_count,
                       PleTiles::block_rows(args.token_capacity)));
   return {};

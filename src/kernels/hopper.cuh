@@ -11,6 +11,35 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// Not to be derived anew from what it was derived from.
+__device__ inline std::uint32_t kept(std::uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+__device__ inline uint4 load_shared16(std::uint32_t from) {
+  uint4 value;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "r"(from));
+  return value;
+}
+__device__ inline std::uint32_t load_shared4(std::uint32_t from) {
+  std::uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(from));
+  return value;
+}
+
+// Copies of words by single threads, in groups that end in the order they began.
+__device__ inline void copy_word_async(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ inline void copy_words_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// All but so many groups have arrived.
+template <int kPending>
+__device__ inline void copy_words_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
 __device__ inline void barrier_init(std::uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals)
@@ -30,16 +59,20 @@ __device__ inline void barrier_expect(std::uint64_t* barrier, std::uint32_t byte
       "r"(bytes)
       : "memory");
 }
-__device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity) {
+// Takes a shared address: one that a loop keeps is not derived from a pointer anew in every turn.
+__device__ inline void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\n"
       "WAIT_%=:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@done bra DONE_%=;\n"
       "bra WAIT_%=;\n"
-      "DONE_%=:\n}\n" ::"r"(shared_address(barrier)),
+      "DONE_%=:\n}\n" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+__device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity) {
+  barrier_wait(shared_address(barrier), parity);
 }
 
 // Copies bytes (a multiple of 16) into shared memory and counts them on the barrier.
@@ -75,16 +108,20 @@ __device__ inline float4 load_remote4(const void* local, int rank) {
 }
 // Arrives on the barrier at the same place in every block.
 template <int kBlocks>
-__device__ inline void barrier_arrive_all(std::uint64_t* barrier) {
+__device__ inline void barrier_arrive_all(std::uint32_t barrier) {
 #pragma unroll
   for (int rank = 0; rank < kBlocks; ++rank) {
     asm volatile(
         "{\n.reg .b32 remote;\n"
         "mapa.shared::cluster.u32 remote, %0, %1;\n"
-        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(barrier)),
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
         "r"(rank)
         : "memory");
   }
+}
+template <int kBlocks>
+__device__ inline void barrier_arrive_all(std::uint64_t* barrier) {
+  barrier_arrive_all<kBlocks>(shared_address(barrier));
 }
 // The copy arrives at the same place in every block, and is counted on the barrier of each.
 template <int kBlocks>
@@ -105,14 +142,20 @@ __device__ inline void publish_to_async() {
 }
 
 // A K-major operand in 128-byte swizzle: rows of 128 bytes, eight rows after 1024 bytes.
-__device__ inline std::uint64_t operand(const void* tile) {
+// begin: of operand_begin, for a loop that goes on from it.
+__device__ inline std::uint32_t operand_begin(std::uint32_t tile) {
+  return (tile >> 4 & 0x3FFF) | 1U << 16;
+}
+__device__ inline std::uint64_t operand_at(std::uint32_t begin) {
   constexpr std::uint64_t kStride = 1024 >> 4;
   constexpr std::uint64_t kSwizzle128 = 1;
-  return (std::uint64_t{shared_address(tile)} >> 4 & 0x3FFF) | 1ULL << 16 | kStride << 32 |
-         kSwizzle128 << 62;
+  return begin | kStride << 32 | kSwizzle128 << 62;
+}
+__device__ inline std::uint64_t operand(const void* tile) {
+  return operand_at(operand_begin(shared_address(tile)));
 }
 // The operand 16 elements of the inner dimension on.
-inline constexpr std::uint64_t kOperandStep = 32 >> 4;
+inline constexpr std::uint32_t kOperandStep = 32 >> 4;
 
 __device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void wgmma_commit() {

@@ -31,7 +31,8 @@ struct StoredCodes {
 
 // A thread packs one lane's vector of one half of a slice.
 __global__ __launch_bounds__(kPackThreads) void pack_e4m3_kernel(StoredCodes source,
-                                                                 std::byte* out) {
+                                                                 std::byte* codes,
+                                                                 std::uint32_t* factors) {
   const PleShape& shape = source.shape;
   const PleTiles tiles(shape);
   const std::int64_t index = std::int64_t{blockIdx.x} * kPackThreads + threadIdx.x;
@@ -60,12 +61,13 @@ __global__ __launch_bounds__(kPackThreads) void pack_e4m3_kernel(StoredCodes sou
                      << (16 * i);
     }
   }
-  std::byte* const slice = out + slice_of_chunk * kE4m3SliceBytes;
+  std::byte* const slice = codes + slice_of_chunk * kE4m3SliceBytes;
   reinterpret_cast<uint4*>(slice + half * kE4m3HalfBytes)[lane] = {words[0], words[1], words[2],
                                                                    words[3]};
   if (lane != 0) return;
-  auto* factors = reinterpret_cast<std::uint32_t*>(slice + kBlocksPerChunk * kE4m3HalfBytes);
-  factors[half] = is_inside ? factor_of_scale(source.scale(stream, first_column, first_k)) : 0;
+  const std::int64_t word = (group * kGroupSlices + in_group) * e4m3_factor_chunks(tiles) + chunk;
+  reinterpret_cast<std::uint16_t*>(factors + word)[half] = static_cast<std::uint16_t>(
+      is_inside ? factor_of_scale(source.scale(stream, first_column, first_k)) : 0);
 }
 
 __global__ __launch_bounds__(kPackThreads) void engram_gate_scale_kernel(
@@ -92,7 +94,7 @@ Status pack_engram_weights_cuda(const PackEngramWeightsArgs& args, cudaStream_t 
   const std::int64_t vectors = std::int64_t{tiles.group_count} * tiles.chunk_count * kGroupSlices *
                                kBlocksPerChunk * kWarpThreads;
   PLE_CUDA_TRY(launch(pack_e4m3_kernel, pack_launch(vectors), stream, source,
-                      const_cast<std::byte*>(out.codes)));
+                      const_cast<std::byte*>(out.codes), const_cast<std::uint32_t*>(out.factors)));
   return {};
 }
 

@@ -59,6 +59,9 @@ struct GateSums {
                       std::int64_t token, int first) {
     const std::int64_t begin = token * tiles.group_count;
     const int values = shape.stream_count * tiles.groups_per_stream;
+    // Turns whose loads overlap, as registers allow.
+    constexpr int kTurns = kHasValues ? 4 : 2;
+#pragma unroll kTurns
     for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
          group += kWarpThreads) {
 #pragma unroll

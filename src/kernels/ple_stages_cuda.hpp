@@ -53,7 +53,8 @@ struct ProjectArgs {
   const PleStepCounts* counts = nullptr;
   const std::uint16_t* embeddings = nullptr;
   const std::uint16_t* projection = nullptr;
-  const std::byte* codes = nullptr;  // instead of projection, for project_e4m3_wgmma_cuda
+  const std::byte* codes = nullptr;        // instead of projection, for project_e4m3_wgmma_cuda
+  const std::uint32_t* factors = nullptr;  // of the codes
   const float* gate_scale = nullptr;
   const std::uint16_t* bias = nullptr;  // [(stream_count + 1) * hidden] bf16, or null
   const void* highway = nullptr;        // null: no sums of keys, as in reference

@@ -1,6 +1,6 @@
 #include "device/cuda_check.hpp"
 #include "kernels/e4m3_codes.cuh"
-#include "kernels/project_slices.cuh"
+#include "kernels/e4m3_epilogue.cuh"
 
 // The product with weights in E4M3 on Hopper. The weights are the operand that a warpgroup keeps in
 // registers, 64 rows of them, a slice for each warp: every thread makes bf16 of its fragments, so
@@ -11,37 +11,36 @@ namespace ple::kernels {
 namespace {
 
 constexpr int kWarpgroupSlices = kWarpgroupThreads / kWarpThreads;
-constexpr int kEarlyStages = 3;
-constexpr int kRowsAtOnce = 8;  // tokens of one matrix instruction's smallest width
+constexpr int kEarlyStages = 4;  // of weights in flight while the step is prepared
+constexpr int kProducerRegisters = 40;
 
-// kTokens: of a tile; kConsumers: warpgroups, each with its slices of the tile; kBlocks: of a
-// cluster, whose blocks have the same tokens, of which each reads its share and sends it to all.
-template <int kTokens_, int kConsumers_, int kStages_, int kBlocks_>
+// kTokens: of a tile; kConsumers: warpgroups, each with a slice of the tile for each of its warps;
+// kBlocks: of a cluster, whose blocks have the same tokens, of which each reads its share and sends
+// it to all; kRegisters: of a consumer's thread, where the producer's warpgroup gives of its own.
+template <int kTokens_, int kConsumers_, int kStages_, int kBlocks_, int kRegisters_>
 struct Form {
   static constexpr int kTokens = kTokens_;
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kStages = kStages_;
   static constexpr int kBlocks = kBlocks_;
+  static constexpr int kRegisters = kRegisters_;
 
   static constexpr int kSlices = kConsumers * kWarpgroupSlices;
+  static constexpr int kSums = kTokens / 2;
   static constexpr int kShareRows = kTokens / kBlocks;
   static constexpr int kTokenBytes = kTokens * kTileRowBytes;
-  static constexpr int kStageBytes =
-      (kTokenBytes + kSlices * kE4m3SliceBytes + kTileAlignment - 1) / kTileAlignment *
-      kTileAlignment;
+  static constexpr int kStageBytes = kTokenBytes + kSlices * kE4m3SliceBytes;
   static constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
-  // Accumulators of many tokens need the producer's registers, and a whole warpgroup gives them.
-  static constexpr bool kMovesRegisters = kTokens > kMaxSlicedTokens;
   static constexpr int kThreads =
-      kConsumers * kWarpgroupThreads + (kMovesRegisters ? kWarpgroupThreads : kWarpThreads);
-  static constexpr bool kStartsEarly = kBlocks == 1;
-  static_assert(kTokenBytes % kTileAlignment == 0);
+      kConsumers * kWarpgroupThreads + (kRegisters > 0 ? kWarpgroupThreads : kWarpThreads);
+  static constexpr bool kStartsEarly = kTokens <= kMaxSlicedTokens;
+  static_assert(kTokenBytes % kTileAlignment == 0 && kStageBytes % kTileAlignment == 0);
   static_assert(kShareRows <= kMaxBlockRows);
 };
 
-using FewTokens = Form<8, 4, 11, 1>;
-using SomeTokens = Form<kMaxSlicedTokens, 4, 8, 1>;
-using ManyTokens = Form<256, 2, 5, 2>;
+using FewTokens = Form<8, 4, 12, 1, 0>;
+using SomeTokens = Form<kMaxSlicedTokens, 4, 8, 2, 104>;
+using ManyTokens = Form<256, 2, 5, 2, 232>;
 constexpr int kMaxFewTokens = FewTokens::kTokens;
 
 struct Tile {
@@ -84,8 +83,13 @@ class TileOrder {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// weights, tokens: of a stage, they have arrived; empty: its consumers have read it.
 template <class F>
-using Barriers = StageBarriers<F::kStages>;
+struct Barriers {
+  std::uint64_t weights[F::kStages];
+  std::uint64_t tokens[F::kStages];
+  std::uint64_t empty[F::kStages];
+};
 
 // The slices of a tile.
 class CodeCopies {
@@ -94,9 +98,10 @@ class CodeCopies {
       : from_(args.codes + std::int64_t{slices.begin} * kE4m3SliceBytes),
         chunk_bytes_(e4m3_chunk_bytes(tiles)),
         bytes_(static_cast<std::uint32_t>(slices.count) * kE4m3SliceBytes) {}
-  __device__ std::uint32_t bytes() const { return bytes_; }
-  __device__ void start(std::byte* to, int chunk, std::uint64_t* full) const {
-    if (bytes_ != 0) bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, full);
+  __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
+    barrier_expect(barrier, bytes_);
+    barrier_arrive(barrier);
+    if (bytes_ != 0) bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
   }
 
  private:
@@ -111,38 +116,34 @@ class TokenCopies {
  public:
   __device__ TokenCopies(const ProjectArgs& args, const PleTiles& tiles, int first_token,
                          int token_count)
-      : rows_(args, tiles, min(first_token + share() * F::kShareRows, last_row(args))),
+      : rows_(args, tiles, min(first_token + share() * F::kShareRows, args.token_capacity - 1)),
         share_bytes_(row_bytes(token_count - first_token - share() * F::kShareRows)) {
     for (int i = 0; i < F::kBlocks; ++i) {
       bytes_ += row_bytes(token_count - first_token - i * F::kShareRows);
     }
   }
-  __device__ std::uint32_t bytes() const { return bytes_; }  // of all shares
-  __device__ void start(std::byte* stage, int chunk, std::uint64_t* full) const {
+  __device__ void start(std::byte* stage, int chunk, std::uint64_t* barrier) const {
+    barrier_expect(barrier, bytes_);
+    barrier_arrive(barrier);
     if (share_bytes_ == 0) return;
     const std::byte* from = rows_.from + chunk * rows_.chunk_bytes;
     if constexpr (F::kBlocks == 1) {
-      bulk_copy(stage, from, share_bytes_, full);
+      bulk_copy(stage, from, share_bytes_, barrier);
     } else {
       bulk_copy_all<F::kBlocks>(stage + share() * F::kShareRows * kTileRowBytes, from, share_bytes_,
-                                full);
+                                barrier);
     }
   }
 
  private:
   __device__ static int share() { return TileOrder<F>::block_rank(); }
-  // The first row of the last block of embeddings, where a share without tokens may point.
-  __device__ static int last_row(const ProjectArgs& args) {
-    const int block_rows = PleTiles::block_rows(args.token_capacity);
-    return (args.token_capacity - 1) / block_rows * block_rows;
-  }
   __device__ static std::uint32_t row_bytes(int tokens) {
     return static_cast<std::uint32_t>(max(0, min(F::kShareRows, (tokens + 7) / 8 * 8))) *
            kTileRowBytes;
   }
   const EmbeddingRows rows_;
   const std::uint32_t share_bytes_;
-  std::uint32_t bytes_ = 0;
+  std::uint32_t bytes_ = 0;  // of all shares
 };
 
 template <class F>
@@ -150,15 +151,15 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
                         std::byte* stages, int slice_tile_count) {
   const int first = static_cast<int>(blockIdx.x) / F::kBlocks;
   const int clusters = static_cast<int>(gridDim.x) / F::kBlocks;
-  // The weights never change: those of some stages are on their way before the step is known. The
-  // loads of the kernels before this one would queue behind those of more.
+  // The weights never change: those of the first stages are copied before the step is known. Few,
+  // so that the tokens do not queue behind them.
   int early = 0;
   if constexpr (F::kStartsEarly) {
     const CodeCopies copies(args, tiles,
                             TileOrder<F>(args, F::kTokens, slice_tile_count).slices(first));
     for (; early < min(kEarlyStages, tiles.chunk_count); ++early) {
-      barrier_expect(&barriers.full[early], copies.bytes());
-      copies.start(stages + early * F::kStageBytes + F::kTokenBytes, early, &barriers.full[early]);
+      copies.start(stages + early * F::kStageBytes + F::kTokenBytes, early,
+                   &barriers.weights[early]);
     }
   }
   wait_previous_kernel();
@@ -170,136 +171,106 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
     const Tile tile = order.tile(index);
     const CodeCopies weights(args, tiles, tile.slices);
     const TokenCopies<F> tokens(args, tiles, tile.token, token_count);
+#pragma unroll 1
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       std::byte* stage = stages + at.stage * F::kStageBytes;
-      std::uint64_t* full = &barriers.full[at.stage];
       if (early == 0) {
         barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-        barrier_expect(full, weights.bytes() + tokens.bytes());
-        weights.start(stage + F::kTokenBytes, chunk, full);
+        weights.start(stage + F::kTokenBytes, chunk, &barriers.weights[at.stage]);
       } else {
         --early;
-        barrier_expect(full, tokens.bytes());
       }
-      barrier_arrive(full);
-      tokens.start(stage, chunk, full);
-      at.advance(1);
+      tokens.start(stage, chunk, &barriers.tokens[at.stage]);
+      at.advance();
     }
   }
 }
 
-// Multiplies all chunks of a tile. A stage is given back once the products that read its tokens
-// have ended; the codes of the next one are fetched meanwhile.
+// Multiplies all chunks of a warp's slice. While one product runs, the weights of the next are
+// made; then its stage is given back. A warp without a slice takes part with weights of zero.
 template <class F>
-__device__ void multiply(float (&sums)[F::kTokens / 2], Barriers<F>& barriers,
-                         const std::byte* stages, int slice, int chunk_count,
+__device__ void multiply(float (&sums)[F::kSums], const ProjectArgs& args, const PleTiles& tiles,
+                         Barriers<F>& barriers, const std::byte* stages,
+                         const std::uint32_t* factor_ring, int slice, bool has_slice,
                          StageCursor<F::kStages>& at) {
-  const bool is_leader = threadIdx.x % kWarpThreads == 0;
-  const auto codes_of = [&](int stage) {
-    return stages + stage * F::kStageBytes + F::kTokenBytes + slice * kE4m3SliceBytes;
+  constexpr int kBarrierBytes = sizeof(std::uint64_t);
+  using Weights = std::uint32_t[kStepsPerChunk][4];
+  const int chunk_count = tiles.chunk_count;
+  const std::uint32_t ring = kept(shared_address(stages));
+  const std::uint32_t ring_codes =
+      kept(ring + F::kTokenBytes + threadIdx.x / kWarpThreads * kE4m3SliceBytes +
+           threadIdx.x % kWarpThreads * kE4m3VectorBytes);
+  const std::uint32_t ring_barriers = kept(shared_address(&barriers));
+  const Factors factors(args.factors + std::int64_t{slice} * e4m3_factor_chunks(tiles), chunk_count,
+                        factor_ring);
+  if (has_slice) factors.begin();
+  const auto unpack = [&](int chunk, Weights& weights) {
+    if (!has_slice) return;
+    barrier_wait(ring_barriers + at.stage * kBarrierBytes + offsetof(Barriers<F>, weights),
+                 at.parity);
+    Fragments fragments;
+    fragments.load(ring_codes + at.stage * F::kStageBytes);
+    fragments.unpack(factors.word(chunk), weights);
   };
-  Fragments fragments;
-  barrier_wait(&barriers.full[at.stage], at.parity);
-  fragments.load(codes_of(at.stage));
-  for (int chunk = 0; chunk < chunk_count; ++chunk) {
-    std::uint32_t weights[kStepsPerChunk][4];
-    fragments.unpack(weights);
-    const std::uint64_t tokens = operand(stages + at.stage * F::kStageBytes);
+  const auto multiply_chunk = [&](int chunk, const Weights& weights, Weights& next) {
+    const std::uint32_t barrier = ring_barriers + at.stage * kBarrierBytes;
+    barrier_wait(barrier + offsetof(Barriers<F>, tokens), at.parity);
+    const std::uint32_t tokens = operand_begin(ring + at.stage * F::kStageBytes);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma_registers<F::kTokens>(sums, weights[step], tokens + step * kOperandStep,
+      wgmma_registers<F::kTokens>(sums, weights[step], operand_at(tokens + step * kOperandStep),
                                   chunk == 0 && step == 0);
     }
     wgmma_commit();
-    const int stage = at.stage;
-    at.advance(1);
-    if (chunk + 1 < chunk_count) {
-      barrier_wait(&barriers.full[at.stage], at.parity);
-      fragments.load(codes_of(at.stage));
-    }
+    at.advance();
+    if (chunk + 1 < chunk_count) unpack(chunk + 1, next);
     wgmma_wait<0>();
-    if (is_leader) barrier_arrive_all<F::kBlocks>(&barriers.empty[stage]);
+    if (threadIdx.x % kWarpThreads == 0) {
+      barrier_arrive_all<F::kBlocks>(barrier + offsetof(Barriers<F>, empty));
+    }
+  };
+  Weights even = {};
+  Weights odd = {};
+  unpack(0, even);
+#pragma unroll 1
+  for (int chunk = 0; chunk < chunk_count; ++chunk) {
+    multiply_chunk(chunk, even, odd);
+    if (++chunk == chunk_count) break;
+    multiply_chunk(chunk, odd, even);
   }
 }
 
 // Of a warpgroup without slices.
 template <class F>
 __device__ void skip_tile(Barriers<F>& barriers, int chunk_count, StageCursor<F::kStages>& at) {
+#pragma unroll 1
   for (int chunk = 0; chunk < chunk_count; ++chunk) {
-    barrier_wait(&barriers.full[at.stage], at.parity);
+    barrier_wait(&barriers.weights[at.stage], at.parity);
+    barrier_wait(&barriers.tokens[at.stage], at.parity);
     if (threadIdx.x % kWarpThreads == 0) {
       barrier_arrive_all<F::kBlocks>(&barriers.empty[at.stage]);
     }
-    at.advance(1);
+    at.advance();
   }
 }
 
-// Eight tokens of a warp's slice, turned so that a quad of lanes has a token and each lane four
-// columns of it.
-struct Turned {
-  static constexpr int kStride = kSliceColumns + 4;
-  float columns[kRowsAtOnce * kStride];
-
-  __device__ float4 turn(const float* sums) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-    const int row = lane / kQuadThreads;
-    float* first = columns + lane % kQuadThreads * 2 * kStride + row;
-    __syncwarp();
-    first[0] = sums[0];
-    first[kStride] = sums[1];
-    first[kRowsAtOnce] = sums[2];
-    first[kStride + kRowsAtOnce] = sums[3];
-    __syncwarp();
-    return load4(columns + row * kStride + lane % kQuadThreads * 4);
-  }
+// A warp's own shared memory.
+struct WarpMemory {
+  Turned turned;
+  std::uint32_t factors[Factors::kWords];
 };
-
-// Takes in a warp's slice of all tokens of a tile. The highway is read for as many tokens at once
-// as registers allow, so that its latency is paid seldom.
-template <class T, class F>
-__device__ void finish_tile(const ProjectArgs& args, const PleTiles& tiles,
-                            const float (&sums)[F::kTokens / 2], int slice, int first_token,
-                            int token_count, Turned& turned) {
-  constexpr int kBatch = F::kTokens / kRowsAtOnce < 8 ? F::kTokens / kRowsAtOnce : 8;
-  const SlicePlace place(args.shape, tiles, slice);
-  const std::int64_t width = std::int64_t{args.shape.stream_count} * args.shape.hidden;
-  const T* highway = static_cast<const T*>(args.highway) + place.channel();
-  const float4 scale = load4(args.gate_scale + place.channel());
-  const int row = static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads;
-#pragma unroll
-  for (int batch = 0; batch < F::kTokens / kRowsAtOnce; batch += kBatch) {
-    if (first_token + batch * kRowsAtOnce >= token_count) break;
-    Vector4<T> inputs[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int token = first_token + (batch + i) * kRowsAtOnce + row;
-      inputs[i].load(highway + min(token, args.token_capacity - 1) * width);
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const std::int64_t token = first_token + (batch + i) * kRowsAtOnce + row;
-      const bool is_token = token < token_count;
-      const ColumnSums columns =
-          quad_sums(finish_slice(args, place, turned.turn(sums + (batch + i) * 4),
-                                 inputs[i].value(), scale, token, is_token));
-      if (is_token && !place.is_value() && threadIdx.x % kQuadThreads == 0) {
-        store_sums(args.sums, token * tiles.group_count * kGroupSlices + slice, columns);
-      }
-    }
-  }
-}
 
 template <class T, class F>
 __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
-                        const std::byte* stages, Turned& turned, int slice_tile_count) {
+                        const std::byte* stages, WarpMemory& memory, int slice_tile_count) {
   wait_previous_kernel();
   start_next_kernel();  // not before: the next kernel may then read what the gather wrote
   const int token_count = args.counts->token_count;
   const TileOrder<F> order(args, token_count, slice_tile_count);
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   const int first_of_warpgroup = warp / kWarpgroupSlices * kWarpgroupSlices;
-  float sums[F::kTokens / 2];
+  float sums[F::kSums];
   StageCursor<F::kStages> at;
   for (int index = static_cast<int>(blockIdx.x) / F::kBlocks; index < order.count();
        index += static_cast<int>(gridDim.x) / F::kBlocks) {
@@ -308,9 +279,17 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
       skip_tile<F>(barriers, tiles.chunk_count, at);
       continue;
     }
-    multiply<F>(sums, barriers, stages, warp, tiles.chunk_count, at);
-    if (warp >= tile.slices.count) continue;  // what it multiplied was left over
-    finish_tile<T, F>(args, tiles, sums, tile.slices.begin + warp, tile.token, token_count, turned);
+    const int slice = tile.slices.begin + warp;
+    const bool has_slice = warp < tile.slices.count;
+    if (has_slice) {
+      prefetch_highway<T>(args, tiles, slice, tile.token,
+                          min(tile.token + F::kTokens, token_count));
+    }
+    multiply<F>(sums, args, tiles, barriers, stages, memory.factors, slice, has_slice, at);
+    if (has_slice) {
+      finish_slice_tile<T, F::kTokens>(args, tiles, sums, slice, tile.token, token_count,
+                                       memory.turned);
+    }
   }
 }
 
@@ -324,12 +303,13 @@ __global__ __cluster_dims__(F::kBlocks)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ std::byte shared[];
   __shared__ Barriers<F> barriers;
-  __shared__ Turned turned[F::kSlices];
+  __shared__ WarpMemory memory[F::kSlices];
   std::byte* stages = aligned_stages(shared);
   const PleTiles tiles(args.shape);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < F::kStages; ++stage) {
-      barrier_init(&barriers.full[stage], 1);
+      barrier_init(&barriers.weights[stage], 1);
+      barrier_init(&barriers.tokens[stage], 1);
       barrier_init(&barriers.empty[stage], F::kSlices * F::kBlocks);
     }
     barrier_init_fence();
@@ -337,16 +317,16 @@ __global__ __cluster_dims__(F::kBlocks)
   cluster_sync();
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   if (warp >= F::kSlices) {
-    if constexpr (F::kMovesRegisters) give_registers<40>();
+    if constexpr (F::kRegisters > 0) give_registers<kProducerRegisters>();
     if (threadIdx.x == F::kSlices * kWarpThreads) {
       produce<F>(args, tiles, barriers, stages, slice_tile_count);
     }
   } else {
-    if constexpr (F::kMovesRegisters) take_registers<232>();
+    if constexpr (F::kRegisters > 0) take_registers<F::kRegisters>();
     if (args.highway_type == HighwayType::f32) {
-      consume<float, F>(args, tiles, barriers, stages, turned[warp], slice_tile_count);
+      consume<float, F>(args, tiles, barriers, stages, memory[warp], slice_tile_count);
     } else {
-      consume<std::uint16_t, F>(args, tiles, barriers, stages, turned[warp], slice_tile_count);
+      consume<std::uint16_t, F>(args, tiles, barriers, stages, memory[warp], slice_tile_count);
     }
   }
   cluster_sync();  // the other blocks may still send to this one
@@ -359,7 +339,7 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
   const int least = (slices + F::kSlices - 1) / F::kSlices;
   // One round where that is possible, and as even as can be.
   const int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
-  const int slice_tiles = F::kBlocks > 1 || least > even ? least : even;
+  const int slice_tiles = !F::kStartsEarly || least > even ? least : even;
   const int token_tiles = (args.token_capacity + F::kTokens - 1) / F::kTokens;
   const int tiles = (slice_tiles + F::kBlocks - 1) / F::kBlocks * token_tiles;
   const int resident = args.multiprocessor_count / F::kBlocks;

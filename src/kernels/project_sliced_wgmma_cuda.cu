@@ -102,7 +102,7 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
       barrier_expect(full, row_bytes);
       if (row_bytes != 0) bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, full);
       barrier_arrive(full);
-      at.advance(1);
+      at.advance();
     }
   }
 }
@@ -127,7 +127,7 @@ __device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], StageBarriers<k
     wgmma_wait<1>();  // the chunk before this one has been read
     if (chunk > 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
     previous_stage = at.stage;
-    at.advance(1);
+    at.advance();
   }
   wgmma_wait<0>();
   if (is_leader) barrier_arrive(&barriers.empty[previous_stage]);

@@ -18,6 +18,11 @@ template <int kStages>
 struct StageCursor {
   int stage = 0;
   std::uint32_t parity = 0;
+  __device__ void advance() {
+    if (++stage < kStages) return;
+    stage = 0;
+    parity ^= 1;
+  }
   __device__ void advance(int count) {
     stage += count;
     while (stage >= kStages) {

@@ -25,6 +25,10 @@ __device__ inline float e4m3_value(std::uint8_t code) {
   return __half2float(__half(half));
 }
 
+__device__ inline float2 e4m3_values(std::uint16_t codes) {
+  return __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(codes, __NV_E4M3)));
+}
+
 __device__ inline float e8m0_value(std::uint8_t code) {
   if (code == 0) return __uint_as_float(0x00400000);  // 2^-127
   if (code == 0xFF) return __uint_as_float(0x7FC00000);
@@ -81,22 +85,24 @@ __device__ inline uint4 row_elements8(const RowEncoding& encoding, const std::by
   if (encoding.format == RowFormat::bf16) {
     return *reinterpret_cast<const uint4*>(row + 2 * i);
   }
-  std::uint16_t out[8];
   const bool has_blocks = encoding.format == RowFormat::fp8_e4m3_e8m0;
   if (has_blocks || encoding.format == RowFormat::fp8_e4m3) {
     const uint2 codes = *reinterpret_cast<const uint2*>(row + i);
     const auto* scales = reinterpret_cast<const std::uint8_t*>(row) + encoding.dim;
     const float scale =
         has_blocks ? e8m0_value(scales[i / kE8m0BlockLength]) : round_bf16(encoding.scale);
+    std::uint32_t pairs[4];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const std::uint32_t word = j < 4 ? codes.x : codes.y;
-      out[j] = bf16_bits(e4m3_value(static_cast<std::uint8_t>(word >> (j % 4 * 8))) * scale);
+    for (int j = 0; j < 4; ++j) {
+      const std::uint32_t word = j < 2 ? codes.x : codes.y;
+      const float2 values = e4m3_values(static_cast<std::uint16_t>(word >> (j % 2 * 16)));
+      pairs[j] = pack_bf16(values.x * scale, values.y * scale);
     }
-  } else {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) out[j] = bf16_bits(row_element(encoding, row, i + j));
+    return {pairs[0], pairs[1], pairs[2], pairs[3]};
   }
+  std::uint16_t out[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) out[j] = bf16_bits(row_element(encoding, row, i + j));
   return {out[0] | std::uint32_t{out[1]} << 16, out[2] | std::uint32_t{out[3]} << 16,
           out[4] | std::uint32_t{out[5]} << 16, out[6] | std::uint32_t{out[7]} << 16};
 }

@@ -98,9 +98,9 @@ class EngramCudaLayer {
     const std::size_t block_bytes = kernels::EngramStepBlock::bytes(problem_.shape, capacity);
     block_ = PinnedBuffer::allocate(block_bytes).value();
     block_copy_ = DeviceBuffer::allocate(block_bytes).value();
-    scratch_ =
-        DeviceBuffer::allocate(kernels::engram_layer_scratch_bytes_cuda(problem_.shape, capacity))
-            .value();
+    scratch_ = DeviceBuffer::allocate(kernels::engram_layer_scratch_bytes_cuda(
+                                          problem_.shape, options_.rounding, capacity))
+                   .value();
     EXPECT_CUDA(cudaMemset(scratch_.data(), 0xFF, scratch_.bytes()));
     highway_ =
         DeviceBuffer::allocate(static_cast<std::size_t>(capacity * problem_.channel_count()) *

@@ -172,7 +172,9 @@ Status pack_engram_weights_cuda(const PackEngramWeightsArgs& args, cudaStream_t 
   });
 }
 
-std::size_t engram_layer_scratch_bytes_cuda(const EngramShape&, std::int32_t) { return 64; }
+std::size_t engram_layer_scratch_bytes_cuda(const EngramShape&, EngramRounding, std::int32_t) {
+  return 64;
+}
 
 Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream) {
   return launch(stream, [args] { return run_engram(args), true; });
