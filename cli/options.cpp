@@ -18,9 +18,9 @@ void print_warning(void*, ple_log_level level, const char* line) {
 }
 
 CLI::Option* add(CLI::App& command, const std::string& name,
-                 std::function<void(const std::string&)> set, const std::string& value,
+                 const std::function<void(const std::string&)>& set, const std::string& value,
                  const std::string& help) {
-  return command.add_option_function<std::string>(name, std::move(set), help)->type_name(value);
+  return command.add_option_function<std::string>(name, set, help)->type_name(value);
 }
 
 // An empty text is what a shell makes of a variable that is not set: never what was meant.
@@ -124,7 +124,7 @@ void Options::numbers(const std::string& name, std::vector<std::int32_t>& target
 }
 
 void Options::choice(const std::string& name, const std::vector<std::string>& words,
-                     std::function<void(const std::string&)> set, const std::string& help) {
+                     const std::function<void(const std::string&)>& set, const std::string& help) {
   const std::string choices = fmt::format("{}", fmt::join(words, "|"));
   const auto checked = [name, words, choices, set](const std::string& given) {
     if (std::find(words.begin(), words.end(), given) == words.end()) {
@@ -135,7 +135,7 @@ void Options::choice(const std::string& name, const std::vector<std::string>& wo
   add(command_, name, checked, choices, help);
 }
 
-void Options::add_number(const std::string& name, std::function<void(std::int64_t)> set,
+void Options::add_number(const std::string& name, const std::function<void(std::int64_t)>& set,
                          std::int64_t least, std::int64_t most, const std::string& value,
                          const std::string& help) {
   add(
@@ -143,8 +143,9 @@ void Options::add_number(const std::string& name, std::function<void(std::int64_
       value, help);
 }
 
-void Options::add_real(const std::string& name, std::function<void(double)> set, double least,
-                       double most, const std::string& value, const std::string& help) {
+void Options::add_real(const std::string& name, const std::function<void(double)>& set,
+                       double least, double most, const std::string& value,
+                       const std::string& help) {
   const auto checked = [=](const std::string& text) {
     const std::optional<double> number = parse<double>(text);
     if (!number || !(*number >= least && *number <= most)) {
@@ -155,7 +156,7 @@ void Options::add_real(const std::string& name, std::function<void(double)> set,
   add(command_, name, checked, value, help);
 }
 
-void Options::add_bytes(const std::string& name, std::function<void(std::uint64_t)> set,
+void Options::add_bytes(const std::string& name, const std::function<void(std::uint64_t)>& set,
                         const std::string& help) {
   add(
       command_, name, [=](const std::string& text) { set(parse_bytes(name, text)); }, "BYTES",

@@ -75,7 +75,7 @@ class Options {
   }
   // One of some words, which are handed to `set`.
   void choice(const std::string& name, const std::vector<std::string>& words,
-              std::function<void(const std::string&)> set, const std::string& help);
+              const std::function<void(const std::string&)>& set, const std::string& help);
 
   // What several commands share.
   void json(bool& target);
@@ -90,12 +90,12 @@ class Options {
   static Number narrow(std::int64_t given) {
     return static_cast<typename detail::Unwrapped<Number>::Type>(given);
   }
-  void add_number(const std::string& name, std::function<void(std::int64_t)> set,
+  void add_number(const std::string& name, const std::function<void(std::int64_t)>& set,
                   std::int64_t least, std::int64_t most, const std::string& value,
                   const std::string& help);
-  void add_real(const std::string& name, std::function<void(double)> set, double least, double most,
-                const std::string& value, const std::string& help);
-  void add_bytes(const std::string& name, std::function<void(std::uint64_t)> set,
+  void add_real(const std::string& name, const std::function<void(double)>& set, double least,
+                double most, const std::string& value, const std::string& help);
+  void add_bytes(const std::string& name, const std::function<void(std::uint64_t)>& set,
                  const std::string& help);
 
   CLI::App& command_;

@@ -22,7 +22,7 @@ constexpr std::uint64_t kRowsDivisor = 128;
 // Each of a token's columns has the next prime number of rows; the sum is padded.
 std::uint64_t table_rows() {
   const std::vector<std::uint64_t> sizes =
-      primes_from(kRowsBase, (kNgramSize - 1) * kHeadsPerNgram);
+      primes_from(kRowsBase, std::size_t{kNgramSize - 1} * kHeadsPerNgram);
   const std::uint64_t rows = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
   return (rows + kRowsDivisor - 1) / kRowsDivisor * kRowsDivisor;
 }

@@ -114,7 +114,7 @@ Status RowLoad::complete(std::chrono::nanoseconds deadline, SlotSets& sets) {
   const MutexLock lock(mutex_);
   while (phase_.load(std::memory_order_relaxed) == Phase::open) submitted_.wait(mutex_);
   if (phase_.load(std::memory_order_relaxed) == Phase::complete) return outcome_;
-  const Status status = batch_->wait(deadline);
+  Status status = batch_->wait(deadline);
   settle(sets);
   finish(status);
   return status;

@@ -15,7 +15,7 @@ struct alignas(128) SlotSet {
   std::array<std::atomic<RowId>, kWayCount> tags;           // kNoRow: the way holds no row
   std::array<std::atomic<std::uint32_t>, kWayCount> marks;  // bits of a SlotMark
 };
-static_assert(sizeof(SlotSet) == 8 * kWayCount);
+static_assert(sizeof(SlotSet) == std::size_t{8} * kWayCount);
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 

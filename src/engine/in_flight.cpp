@@ -46,7 +46,9 @@ void InFlight::end_now(StepLease& lease) {
 }
 
 Status InFlight::wait_for(const SlotMemory& state) {
-  // Not by waiting for a fence, which would keep the lock: the device may need what others do next.
+  // No fence is waited for: under the lock others could not go on, and the device may need what
+  // they do next; without it the step may record the fence anew, or end with it. And nobody else
+  // says when the device has passed one, so it is asked.
   for (;;) {
     PLE_TRY_ASSIGN(const bool is_used, uses(state));
     if (!is_used) return {};
