@@ -9,9 +9,10 @@
 //   row(token, block)               a block of x of a token, as 64 bits
 //   read(rows, k, pieces)           elements k .. k + 7 of several rows, so that their latency is
 //                                   paid once
-//   First, first(token, column)     what the sum of columns column .. column + 3 begins with,
+//   Token, token(index)             what it knows of a token
+//   First, first(Token, column)     what the sum of columns column .. column + 3 begins with,
 //   first_value(First)              as it lies in memory, and its value
-//   finish(token, column, totals)   takes several slices of a token from column on
+//   finish(Token, index, column, totals)  takes several slices of a token from column on
 
 namespace ple::kernels {
 
@@ -82,24 +83,30 @@ __device__ inline void gather_rows(const Family& family, RowRange range, const R
   }
 }
 
-__device__ inline float add_block(float total, float sum, bool rounds_each) {
+// How many chunks a chain has.
+__device__ inline int chunks_of_chain(const BlockTiles& tiles, int chain) {
+  return min(tiles.chain_chunks, tiles.chunk_count() - chain * tiles.chain_chunks);
+}
+
+__device__ inline float add_chain(float total, float sum, bool rounds_each) {
   return rounds_each ? round_bf16(total + round_bf16(sum)) : total + sum;
 }
 
-// What the totals of two rows of a lane begin with, token and eight on, of kSlices slices from
-// column on; read at once.
+// What the totals of two rows of a lane begin with, token first and eight on, of kSlices slices
+// from column on; read at once.
 template <class Family, int kSlices>
 struct Firsts {
+  typename Family::Token tokens[2];
   typename Family::First values[2][kSlices];
 
-  __device__ Firsts(const Family& family, int token, int column, int token_count) {
+  __device__ Firsts(const Family& family, int first, int column, int token_count) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int existing = min(token + 8 * half, token_count - 1);
+      tokens[half] = family.token(min(first + 8 * half, token_count - 1));
 #pragma unroll
       for (int i = 0; i < kSlices; ++i) {
         const int at = column + i * kSliceColumns;
-        values[half][i] = family.first(existing, at < family.tiles.column_count ? at : 0);
+        values[half][i] = family.first(tokens[half], at < family.tiles.column_count ? at : 0);
       }
     }
   }
@@ -119,65 +126,135 @@ struct Firsts {
 };
 
 template <int kCount>
-__device__ inline void add_blocks(float (&totals)[kCount], const float (&sums)[kCount],
+__device__ inline void add_chains(float (&totals)[kCount], const float (&sums)[kCount],
                                   bool rounds_each) {
   if (rounds_each) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) totals[i] = add_block(totals[i], sums[i], true);
+    for (int i = 0; i < kCount; ++i) totals[i] = add_chain(totals[i], sums[i], true);
   } else {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) totals[i] = add_block(totals[i], sums[i], false);
+    for (int i = 0; i < kCount; ++i) totals[i] = add_chain(totals[i], sums[i], false);
   }
 }
 
 template <class Family, int kCount>
-__device__ inline void finish_rows(const Family& family, const float (&totals)[kCount], int token,
-                                   int column, int token_count) {
+__device__ inline void finish_rows(const Family& family, const float (&totals)[kCount],
+                                   const typename Family::Token (&tokens)[2], int first, int column,
+                                   int token_count) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    if (token + 8 * half >= token_count) continue;
+    if (first + 8 * half >= token_count) continue;
     float4 slices[kCount / kSliceSums];
 #pragma unroll
     for (int i = 0; i < kCount / kSliceSums; ++i) {
       slices[i] = accumulated(totals + i * kSliceSums, half);
     }
-    family.finish(token + 8 * half, column, slices);
+    family.finish(tokens[half], first + 8 * half, column, slices);
   }
 }
 
 namespace {
 
 constexpr int kGatherThreads = 128;
+constexpr int kGatherStepThreads = 256;
+constexpr int kGatherStepTokens = 4;  // of a thread block
 
-// A thread block brings one token of x into its tiles.
+// A thread block of kThreads brings tokens from first to end into their tiles.
+template <int kThreads, int kBatch, class Family>
+__device__ inline void gather_tokens(const Family& family, int first, int end) {
+  const int block_count = family.tiles.block_count;
+  const int block_chunks = family.tiles.block_chunks();
+  gather_rows<kBatch>(
+      family,
+      {.first = static_cast<int>(threadIdx.x) / kWarpThreads,
+       .stride = kThreads / kWarpThreads,
+       .count = (end - first) * block_count},
+      [&](int row) { return family.row(first + row / block_count, row % block_count); },
+      [&](int row, int piece, uint4 elements) {
+        const int token = first + row / block_count;
+        const int chunk = row % block_count * block_chunks + piece / kChunkPieces;
+        std::byte* to = x_tile(family, token, chunk);
+        reinterpret_cast<uint4*>(to)[piece_place(piece, token)] = elements;
+      });
+}
+
 template <class Family>
 __global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
     const __grid_constant__ Family family) {
   start_next_kernel();
   wait_previous_kernel();
   const int token = static_cast<int>(blockIdx.x);
-  if (token >= family.step.counts->token_count) return;
-  const int block_chunks = family.tiles.block_chunks();
-  gather_rows<4>(
-      family,
-      {.first = static_cast<int>(threadIdx.x) / kWarpThreads,
-       .stride = kGatherThreads / kWarpThreads,
-       .count = family.tiles.block_count},
-      [&](int block) { return family.row(token, block); },
-      [&](int block, int piece, uint4 elements) {
-        std::byte* row = x_tile(family, token, block * block_chunks + piece / kChunkPieces);
-        reinterpret_cast<uint4*>(row)[piece_place(piece, token)] = elements;
-      });
+  gather_tokens<kGatherThreads, 4>(family, token, min(token + 1, family.step.counts->token_count));
+}
+
+// A step of few tokens where it is first, and its copy.
+struct PinnedStep {
+  TokenStepView view;
+  std::int32_t column_count = 0;
+  const uint4* from = nullptr;
+  uint4* to = nullptr;
+  std::int32_t vector_count = 0;
+};
+
+// The last thread block copies the step. A read of pinned memory takes a microsecond, and many take
+// long: the others make theirs at once and in lines.
+template <class Family>
+__global__ __launch_bounds__(kGatherStepThreads,
+                             2) void gather_step_kernel(const __grid_constant__ Family family,
+                                                        const __grid_constant__ PinnedStep step) {
+  extern __shared__ SlotId slots[];  // [kGatherStepTokens, column_count]
+  __shared__ std::uint8_t flags[kGatherStepTokens];
+  __shared__ std::int32_t token_count;
+  start_next_kernel();
+  const int first = static_cast<int>(blockIdx.x) * kGatherStepTokens;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (first >= family.token_capacity) {
+#pragma unroll 1
+    for (int i = thread; i < step.vector_count; i += kGatherStepThreads) step.to[i] = step.from[i];
+    return;
+  }
+  const int tokens = min(kGatherStepTokens, family.token_capacity - first);
+  std::int32_t count = 0;
+  std::uint8_t flag = 0;
+  if (thread == 0) count = step.view.counts->token_count;
+  if (thread < tokens) flag = step.view.flags[first + thread];
+  for (int i = thread; i < tokens * step.column_count; i += kGatherStepThreads) {
+    slots[i] = step.view.slots[std::int64_t{first} * step.column_count + i];
+  }
+  if (thread == 0) token_count = count;
+  if (thread < tokens) flags[thread] = flag;
+  __syncthreads();
+  Family part = family;
+  part.step.slots = slots - std::int64_t{first} * step.column_count;
+  part.step.flags = flags - first;
+  gather_tokens<kGatherStepThreads, 8>(part, first, min(first + tokens, token_count));
 }
 
 }  // namespace
 
+// Brings x into its tiles.
 template <class Family>
 Status gather_blocks_cuda(const Family& family, bool is_overlapped, cudaStream_t stream) {
   const Launch shape{.grid = dim3(static_cast<unsigned>(family.token_capacity)),
                      .block_threads = kGatherThreads,
                      .is_overlapped = is_overlapped};
   PLE_CUDA_TRY(launch(gather_blocks_kernel<Family>, shape, stream, family));
+  return {};
+}
+
+// The same of few tokens out of the pinned step, which it copies. The next kernel's thread blocks,
+// whatever their shared memory, find room beside its own.
+template <class Family>
+Status gather_step_cuda(const Family& family, const PinnedStep& step, cudaStream_t stream) {
+  PLE_CUDA_TRY(cudaFuncSetAttribute(gather_step_kernel<Family>,
+                                    cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared));
+  const int blocks = (family.token_capacity + kGatherStepTokens - 1) / kGatherStepTokens + 1;
+  const Launch shape{
+      .grid = dim3(static_cast<unsigned>(blocks)),
+      .block_threads = kGatherStepThreads,
+      .shared_bytes = kGatherStepTokens * step.column_count * static_cast<int>(sizeof(SlotId))};
+  PLE_CUDA_TRY(launch(gather_step_kernel<Family>, shape, stream, family, step));
   return {};
 }
 

@@ -6,10 +6,11 @@
 #include "kernels/ple_tiles.hpp"
 
 // Products whose inner dimension falls into blocks: for a token t and a column c
-//   total = first + sum_b (x_b . W_b)
-// over the blocks in order. The sum inside a block is made in steps of 16 in one f32 accumulator,
-// so the bits of a token do not depend on which multiprocessor has which block, nor on the other
-// tokens of the step. Where a product rounds each block, its sum and the total are rounded to bf16.
+//   total = first + sum over the chains of (sum over the chain's chunks of x_k . W_k)
+// where a chain is a run of chunks, those of one block where a product rounds each: then its sum
+// and the total are rounded to bf16. The sum of a chain is made in steps of 16 in one f32
+// accumulator, so the bits of a token do not depend on which multiprocessor has which chain, nor on
+// the other tokens of the step.
 //
 // Both operands lie in tiles of chunks as in ple_tiles.hpp; a block begins at a whole chunk:
 //   weights  [weight block, chunk, panel, kPanelColumns rows, 128 B], columns in the same order
@@ -26,6 +27,7 @@ struct BlockTiles {
   std::int32_t block_dim = 0;           // elements of a block
   std::int32_t block_count = 0;         // of x
   std::int32_t weight_block_count = 0;  // block b of x meets weight block b % weight_block_count
+  std::int32_t chain_chunks = 1;
 
   // Even, so that two make a wide tile; zeros behind the columns.
   constexpr std::int32_t panel_count() const {
@@ -33,6 +35,12 @@ struct BlockTiles {
   }
   constexpr std::int32_t block_chunks() const { return (block_dim + kChunk - 1) / kChunk; }
   constexpr std::int32_t chunk_count() const { return block_count * block_chunks(); }
+  constexpr std::int32_t chain_count() const {
+    return (chunk_count() + chain_chunks - 1) / chain_chunks;
+  }
+  constexpr std::int32_t slice_count() const {
+    return panel_count() * (kPanelColumns / kSliceColumns);
+  }
 
   // Elements of a block of weights.
   constexpr std::int64_t block_length() const {

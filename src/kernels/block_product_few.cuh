@@ -1,81 +1,50 @@
 #pragma once
 
 #include "device/cuda_check.hpp"
+#include "kernels/block_few_plan.hpp"
 #include "kernels/block_product.cuh"
 #include "kernels/project_wgmma.cuh"
 
-// The product of block_product.cuh for few tokens on Hopper, bound by the weights, in one kernel: a
-// cluster has a panel of columns and each of its blocks some blocks of the inner dimension, so that
-// no multiprocessor reads more of x than it must. The weights' copies start at once, x is gathered
-// meanwhile straight into shared memory, and each block of the cluster adds up a share of the
-// columns.
+// The product of block_product.cuh for few tokens on Hopper, bound by the weights: a cluster has
+// some slices of columns and each of its blocks some chains, so that no multiprocessor reads more
+// of x than it must. The weights' copies start at once, while x is still gathered. Each block of
+// the cluster adds up a share of the columns; the others send it the sums of their chains.
 
 namespace ple::kernels {
 
-inline constexpr int kMaxFewTokens = kWarpgroupRows;
-inline constexpr int kFewRanks = 4;  // blocks of a cluster
-
-// How one step uses the shared memory of a block: x, then the stages of weights. The sums of a
-// block of the inner dimension take the place of its x.
-struct FewPlan {
-  int rows = 0;  // of a tile of x
-  int rank_blocks = 0;
-  int block_stride = 0;  // bytes of x of a block
-  int stage_count = 0;
-
-  static constexpr int kSharedBytes = 226 << 10;
-  static constexpr int kMaxStages = 18;
-  static constexpr int kMinStages = 4;  // fewer do not keep the memory busy
-
-  FewPlan(const BlockTiles& tiles, int token_capacity) {
-    constexpr int kSumBytes = kPanelColumns * 4;
-    rows = (token_capacity + 7) / 8 * 8;
-    rank_blocks = (tiles.block_count + kFewRanks - 1) / kFewRanks;
-    const int row_bytes = tiles.block_chunks() * kTileRowBytes;
-    block_stride = rows * (row_bytes > kSumBytes ? row_bytes : kSumBytes);
-    const int chunks = rank_blocks * tiles.block_chunks();
-    const int room = (kSharedBytes - kTileAlignment - x_bytes()) / kPanelTileBytes;
-    stage_count = chunks < kMaxStages ? chunks : kMaxStages;
-    if (room < stage_count) stage_count = room < kMinStages ? 0 : room;
-  }
-  bool fits() const { return rows <= kMaxFewTokens && stage_count > 0; }
-  __host__ __device__ int x_bytes() const { return rank_blocks * block_stride; }
-  int shared_bytes() const { return kTileAlignment + x_bytes() + stage_count * kPanelTileBytes; }
-};
-// The rows of an operand that lie behind the tokens are read, whatever is there.
-static_assert(kWarpgroupRows * kTileRowBytes <= kPanelTileBytes);
+static_assert(kMaxFewTokens == kWarpgroupRows && FewPlan::kAlignment == kTileAlignment);
 
 namespace {
 
-constexpr int kFewThreads = 2 * kWarpgroupThreads;
-constexpr int kFewWorkers = kFewThreads - kWarpThreads;  // gather; the last warp brings the weights
-constexpr int kFewBatch = 16;                            // rows that a warp has on their way
-// Copies of weights under way: as many as use the memory fully. What else is read waits behind
+constexpr int kFewConsumers = 2;  // warpgroups, each of every other chain
+constexpr int kWeightsThread = kFewConsumers * kWarpgroupThreads;
+constexpr int kXThread = kWeightsThread + kWarpThreads;
+constexpr int kFewThreads = kXThread + kWarpThreads;
+// Bytes of weights under way: fewer do not use the memory fully, and what else is read waits behind
 // them.
-constexpr int kFewFlight = 4;
-constexpr int kShareColumns = kPanelColumns / kFewRanks;
-constexpr int kShareVectors = kShareColumns / 4;
-constexpr int kShareItems =  // vectors of four totals of a thread
-    (kMaxFewTokens * kShareVectors + kFewWorkers - 1) / kFewWorkers;
-constexpr int kRemoteBatch = 6;
+constexpr int kFlightBytes = 96 << 10;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // A block's part of the product.
 struct FewPart {
-  int panel;
-  int first_block;
-  int block_count;
-  int block_chunks;
+  int first_slice;
+  int first_chain;
+  int chain_count;
+  int first_chunk;
+  int chunk_count;
   __device__ FewPart(const BlockTiles& tiles, const FewPlan& plan)
-      : panel(static_cast<int>(blockIdx.x) / kFewRanks),
-        first_block(cluster_rank() * plan.rank_blocks),
-        block_count(max(0, min(plan.rank_blocks, tiles.block_count - first_block))),
-        block_chunks(tiles.block_chunks()) {}
-  __device__ int chunk_count() const { return block_count * block_chunks; }
+      : first_slice(static_cast<int>(blockIdx.x) / plan.form.ranks * plan.form.slices),
+        first_chain(cluster_rank() * plan.rank_chains),
+        chain_count(max(0, min(plan.rank_chains, tiles.chain_count() - first_chain))),
+        first_chunk(cluster_rank() * plan.rank_chunks),
+        chunk_count(max(0, min(plan.rank_chunks, tiles.chunk_count() - first_chunk))) {}
 };
 
-using FewBarriers = StageBarriers<FewPlan::kMaxStages>;
+struct FewBarriers : StageBarriers<FewPlan::kMaxStages> {
+  std::uint64_t pieces[FewPlan::kMaxPieces];
+  std::uint64_t sums;  // of all chains in the block's share
+};
 
 // A place in the ring of stages and the parity of its barriers' phase.
 struct StageRing {
@@ -90,84 +59,130 @@ struct StageRing {
   }
 };
 
-__device__ inline void bring_weights(const BlockProduct& product, const FewPlan& plan,
-                                     const FewPart& part, FewBarriers& barriers,
-                                     std::byte* stages) {
-  StageRing at(plan.stage_count);
-  StageRing arriving(plan.stage_count);
-  for (int chunk = 0; chunk < part.chunk_count(); ++chunk, at.advance()) {
-    if (chunk >= plan.stage_count) barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-    if (chunk >= kFewFlight) {
-      barrier_wait(&barriers.full[arriving.stage], arriving.parity);
-      arriving.advance();
+// Brings the weights of a block's chunks into the stages. They never change, so they are read
+// before the step is known.
+class FewWeights {
+ public:
+  __device__ FewWeights(const BlockProduct& product, const FewPlan& plan, const FewPart& part,
+                        FewBarriers& barriers, std::byte* stages)
+      : product_(product),
+        part_(part),
+        barriers_(barriers),
+        stages_(stages),
+        stage_bytes_(plan.stage_bytes()),
+        copy_bytes_(min(plan.form.slices, product.tiles.slice_count() - part.first_slice) *
+                    kSliceTileBytes),
+        flight_(min(kFlightBytes / stage_bytes_, plan.stage_count)),
+        at_(plan.stage_count),
+        arriving_(plan.stage_count) {}
+
+  // What may be under way at once; waits for nothing.
+  __device__ void start() { bring_until(min(flight_, part_.chunk_count)); }
+  __device__ void bring_rest() { bring_until(part_.chunk_count); }
+
+ private:
+  __device__ void bring_until(int end) {
+#pragma unroll 1
+    for (; chunk_ < end; ++chunk_, at_.advance()) {
+      if (chunk_ >= at_.stage_count) barrier_wait(&barriers_.empty[at_.stage], at_.parity ^ 1);
+      if (chunk_ >= flight_) {
+        barrier_wait(&barriers_.full[arriving_.stage], arriving_.parity);
+        arriving_.advance();
+      }
+      std::uint64_t* full = &barriers_.full[at_.stage];
+      const std::byte* from = weight_tile(product_, 0, part_.first_chunk + chunk_) +
+                              part_.first_slice * kSliceTileBytes;
+      barrier_expect(full, static_cast<std::uint32_t>(copy_bytes_));
+      bulk_copy(stages_ + at_.stage * stage_bytes_, from, static_cast<std::uint32_t>(copy_bytes_),
+                full);
+      barrier_arrive(full);
     }
-    std::uint64_t* full = &barriers.full[at.stage];
-    barrier_expect(full, kPanelTileBytes);
-    bulk_copy(stages + at.stage * kPanelTileBytes,
-              weight_tile(product, part.panel, part.first_block * part.block_chunks + chunk),
-              kPanelTileBytes, full);
-    barrier_arrive(full);
+  }
+
+  const BlockProduct& product_;
+  const FewPart& part_;
+  FewBarriers& barriers_;
+  std::byte* stages_;
+  int stage_bytes_;
+  int copy_bytes_;
+  int flight_;
+  int chunk_ = 0;
+  StageRing at_;
+  StageRing arriving_;
+};
+
+__device__ inline void bring_x(const BlockProduct& product, const FewPlan& plan,
+                               const FewPart& part, FewBarriers& barriers, std::byte* x) {
+  std::uint64_t* arrived = barriers.pieces;
+#pragma unroll 1
+  for (int chunk = 0; chunk < part.chunk_count; chunk += plan.piece_chunks, ++arrived) {
+    const int chunks = min(plan.piece_chunks, part.chunk_count - chunk);
+    const auto bytes = static_cast<std::uint32_t>(chunks * plan.row_bytes());
+    barrier_expect(arrived, bytes);
+    bulk_copy(x + chunk * plan.row_bytes(), x_tile(product, 0, part.first_chunk + chunk), bytes,
+              arrived);
+    barrier_arrive(arrived);
   }
 }
 
-// The clusters begin at different tokens, so that they do not all ask one slice of the L2.
-template <class Family>
-__device__ void gather_part(const Family& family, const FewPlan& plan, const FewPart& part,
-                            std::byte* x, int token_count) {
-  if (token_count == 0 || part.block_count == 0) return;
-  const int shift = part.panel % token_count;
-  const auto place = [&](int row) {
-    const int token = row / part.block_count;
-    const int shifted = token + shift < token_count ? token + shift : token + shift - token_count;
-    return int2{shifted, row - token * part.block_count};
-  };
-  gather_rows<kFewBatch>(
-      family,
-      {.first = static_cast<int>(threadIdx.x) / kWarpThreads,
-       .stride = kFewWorkers / kWarpThreads,
-       .count = token_count * part.block_count},
-      [&](int row) { return family.row(place(row).x, part.first_block + place(row).y); },
-      [&](int row, int piece, uint4 elements) {
-        const auto [token, block] = place(row);
-        std::byte* to = x + block * plan.block_stride +
-                        (piece / kChunkPieces * plan.rows + token) * kTileRowBytes;
-        reinterpret_cast<uint4*>(to)[piece_place(piece, token)] = elements;
-      });
-}
-
-// The sums of a block of the inner dimension, [rows, kPanelColumns], take the place of its x.
-__device__ inline void store_sums(const FewPlan& plan, const float (&sums)[kPanelColumns / 2],
-                                  std::byte* to) {
+// Sends the sums of a chain to the blocks that add them up: [chain, rows, columns of the share].
+template <class F>
+__device__ inline void send_sums(const FewPlan& plan, const float (&sums)[F::kSums], int chain,
+                                 float* to, std::uint64_t* barrier) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = accumulator_row() + 8 * half;
     if (row >= plan.rows) continue;
-    float* columns = reinterpret_cast<float*>(to) + row * kPanelColumns +
-                     static_cast<int>(threadIdx.x) % kQuadThreads * 4;
+    float* share = to + (chain * plan.rows + row) * F::kShareColumns;
 #pragma unroll
-    for (int i = 0; i < kPanelSlices; ++i) {
-      store4(columns + i * kSliceColumns, accumulated(sums + i * kSliceSums, half));
+    for (int i = 0; i < F::kSlices; ++i) {
+      const int column = i * kSliceColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
+      const int rank = column / F::kShareColumns;
+      send4(share + column - rank * F::kShareColumns, rank,
+            accumulated(sums + i * kSliceSums, half), barrier);
     }
   }
 }
 
-__device__ inline void multiply_part(const FewPlan& plan, const FewPart& part,
-                                     FewBarriers& barriers, std::byte* x, const std::byte* stages) {
-  float sums[kPanelColumns / 2];
-  const bool is_leader = threadIdx.x == 0;
+// Multiplies every other chain of the block. Where stages are used again a consumer frees those of
+// the other chains too, so that it never is a whole ring behind or ahead.
+template <class F>
+__device__ inline void multiply_part(const BlockProduct& product, const FewPlan& plan,
+                                     const FewPart& part, FewBarriers& barriers, const std::byte* x,
+                                     const std::byte* stages, float* all_sums) {
+  float sums[F::kSums];
+  const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
+  const int consumer = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   StageRing at(plan.stage_count);
-  for (int block = 0; block < part.block_count; ++block) {
+  int first = 0;    // chunk of the chain
+  int arrived = 0;  // chunks whose x is known to be there
+  for (int chain = 0; chain < part.chain_count; ++chain) {
+    const int end = first + chunks_of_chain(product.tiles, part.first_chain + chain);
+    if (chain % kFewConsumers != consumer) {
+      for (; first < end; ++first, at.advance()) {
+        if (!plan.is_ring()) continue;
+        barrier_wait(&barriers.full[at.stage], at.parity);
+        meet<kWarpgroupThreads>(1 + consumer);
+        if (is_leader) barrier_arrive(&barriers.empty[at.stage]);
+      }
+      continue;
+    }
     int previous_stage = -1;
-    for (int chunk = 0; chunk < part.block_chunks; ++chunk) {
+    for (int chunk = first; chunk < end; ++chunk) {
+      if (chunk >= arrived) {
+        const int piece = chunk / plan.piece_chunks;
+        barrier_wait(&barriers.pieces[piece], 0);
+        arrived = (piece + 1) * plan.piece_chunks;
+      }
       barrier_wait(&barriers.full[at.stage], at.parity);
-      const std::uint64_t rows =
-          operand(x + block * plan.block_stride + chunk * plan.rows * kTileRowBytes);
-      const std::uint64_t columns = operand(stages + at.stage * kPanelTileBytes);
+      const std::uint32_t rows = operand_begin(shared_address(x + chunk * plan.row_bytes()));
+      const std::uint32_t columns =
+          operand_begin(shared_address(stages + at.stage * F::kStageBytes));
       wgmma_begin();
 #pragma unroll
       for (int step = 0; step < kStepsPerChunk; ++step) {
-        wgmma<kPanelColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
-                             chunk == 0 && step == 0);
+        wgmma<F::kColumns>(sums, operand_at(rows + step * kOperandStep),
+                           operand_at(columns + step * kOperandStep), chunk == first && step == 0);
       }
       wgmma_commit();
       wgmma_wait<1>();  // the chunk before this one has been read
@@ -177,76 +192,86 @@ __device__ inline void multiply_part(const FewPlan& plan, const FewPart& part,
     }
     wgmma_wait<0>();
     if (is_leader) barrier_arrive(&barriers.empty[previous_stage]);
-    meet<kWarpgroupThreads>(2);  // the block's x has been read by all
-    store_sums(plan, sums, x + block * plan.block_stride);
+    send_sums<F>(plan, sums, part.first_chain + chain, all_sums, &barriers.sums);
+    first = end;
   }
 }
 
-// Adds the blocks of four columns of a token, from wherever in the cluster they are.
-__device__ inline float4 total_of(const BlockProduct& product, const FewPlan& plan,
-                                  const std::byte* x, int token, int share_column, float4 total) {
-  const int column = cluster_rank() * kShareColumns + share_column;
-  const std::byte* sums = x + (token * kPanelColumns + column) * 4;
-  for (int begin = 0; begin < product.tiles.block_count; begin += kRemoteBatch) {
-    float4 values[kRemoteBatch];
-#pragma unroll
-    for (int i = 0; i < kRemoteBatch; ++i) {
-      const int block = min(begin + i, product.tiles.block_count - 1);
-      const int rank = block / plan.rank_blocks;
-      values[i] = load_remote4(sums + (block - rank * plan.rank_blocks) * plan.block_stride, rank);
-    }
-#pragma unroll
-    for (int i = 0; i < kRemoteBatch; ++i) {
-      if (begin + i >= product.tiles.block_count) break;
-      total.x = add_block(total.x, values[i].x, product.rounds_each);
-      total.y = add_block(total.y, values[i].y, product.rounds_each);
-      total.z = add_block(total.z, values[i].z, product.rounds_each);
-      total.w = add_block(total.w, values[i].w, product.rounds_each);
-    }
-  }
-  return total;
-}
-
-// A worker's vectors of totals in the share of the block: what they begin with, and their end. The
-// last warps come first, those that do not multiply.
-template <class Family>
+// A thread's vectors of four columns in the share of its block, one after the other: what the next
+// one begins with is on its way meanwhile. The last warp comes first, which does not multiply.
+template <class F, class Family>
 class FewShare {
  public:
-  __device__ FewShare(const Family& family, int panel, int token_count) : family_(family) {
-#pragma unroll
-    for (int i = 0; i < kShareItems; ++i) {
-      const int worker = kFewWorkers - 1 - static_cast<int>(threadIdx.x);
-      const int item = worker + i * kFewWorkers;
-      tokens_[i] = item / kShareVectors;
-      share_columns_[i] = item % kShareVectors * 4;
-      columns_[i] = panel * kPanelColumns + cluster_rank() * kShareColumns + share_columns_[i];
-      is_there_[i] = tokens_[i] < token_count && columns_[i] < family.tiles.column_count;
-      if (is_there_[i]) firsts_[i] = family.first(tokens_[i], columns_[i]);
-    }
+  __device__ FewShare(const Family& family, int first_slice, int token_count)
+      : family_(family),
+        first_column_(first_slice * kSliceColumns + cluster_rank() * F::kShareColumns),
+        count_(token_count * kVectors),
+        item_((static_cast<int>(threadIdx.x) + kWarpThreads) % kFewThreads) {
+    load();
   }
 
-  __device__ void finish(const FewPlan& plan, const std::byte* x) const {
-#pragma unroll
-    for (int i = 0; i < kShareItems; ++i) {
-      if (!is_there_[i]) continue;
-      const float4 total[1] = {total_of(family_, plan, x, tokens_[i], share_columns_[i],
-                                        Family::first_value(firsts_[i]))};
-      family_.finish(tokens_[i], columns_[i], total);
+  // sums: [chain, rows, columns of the share]
+  __device__ void finish(const FewPlan& plan, const float* sums) {
+#pragma unroll 1
+    while (item_ < count_) {
+      const Place at = place_;
+      const typename Family::Token token = token_;
+      float4 total[1] = {Family::first_value(first_)};
+      item_ += kFewThreads;
+      load();
+      const float* from = sums + at.index * F::kShareColumns + at.in_share;
+#pragma unroll 2
+      for (int left = family_.tiles.chain_count(); left > 0; --left) {
+        const float4 sum = load4(from);
+        total[0].x = add_chain(total[0].x, sum.x, family_.rounds_each);
+        total[0].y = add_chain(total[0].y, sum.y, family_.rounds_each);
+        total[0].z = add_chain(total[0].z, sum.z, family_.rounds_each);
+        total[0].w = add_chain(total[0].w, sum.w, family_.rounds_each);
+        from += plan.rows * F::kShareColumns;
+      }
+      const int column = first_column_ + at.in_share;
+      if (column < family_.tiles.column_count) family_.finish(token, at.index, column, total);
     }
   }
 
  private:
+  struct Place {
+    int index;     // of the token
+    int in_share;  // the first column
+  };
+  static constexpr int kVectors = F::kShareColumns / 4;
+
+  __device__ void load() {
+    if (item_ >= count_) return;
+    place_ = {item_ / kVectors, item_ % kVectors * 4};
+    const int column = first_column_ + place_.in_share;
+    token_ = family_.token(place_.index);
+    first_ = family_.first(token_, column < family_.tiles.column_count ? column : 0);
+  }
+
   const Family& family_;
-  int tokens_[kShareItems];
-  int share_columns_[kShareItems];
-  int columns_[kShareItems];
-  bool is_there_[kShareItems];
-  typename Family::First firsts_[kShareItems];
+  int first_column_;
+  int count_;
+  int item_;
+  Place place_{};
+  typename Family::Token token_{};
+  typename Family::First first_{};
 };
 
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
-template <class Family>
+template <int kFormIndex>
+struct FewShape {
+  static constexpr int kSlices = kFewForms[kFormIndex].slices;
+  static constexpr int kRanks = kFewForms[kFormIndex].ranks;
+  static constexpr int kColumns = kSlices * kSliceColumns;
+  static constexpr int kShareColumns = kColumns / kRanks;
+  static constexpr int kSums = kSlices * kSliceSums;
+  static constexpr int kStageBytes = kSlices * kSliceTileBytes;
+  static_assert(kShareColumns % 4 == 0);
+};
+
+template <class F, class Family>
 __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
     const __grid_constant__ Family family, const __grid_constant__ FewPlan plan) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -254,33 +279,52 @@ __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
   __shared__ FewBarriers barriers;
   std::byte* x = aligned_stages(shared);
   std::byte* stages = x + plan.x_bytes();
+  auto* sums = reinterpret_cast<float*>(stages + plan.stage_count * F::kStageBytes);
   const FewPart part(family.tiles, plan);
-  if (threadIdx.x == kFewWorkers) {
+  FewWeights weights(family, plan, part, barriers, stages);
+  if (threadIdx.x == kWeightsThread) {
+#pragma unroll 1
     for (int stage = 0; stage < plan.stage_count; ++stage) {
       barrier_init(&barriers.full[stage], 1);
-      barrier_init(&barriers.empty[stage], 1);
+      barrier_init(&barriers.empty[stage], kFewConsumers);
     }
+    for (std::uint64_t& piece : barriers.pieces) barrier_init(&piece, 1);
+    barrier_init(&barriers.sums, 1);
     barrier_init_fence();
+    weights.start();
+    barrier_expect(&barriers.sums, static_cast<std::uint32_t>(plan.sums_bytes));
+    barrier_arrive(&barriers.sums);
   }
   __syncthreads();
+  cluster_meet();  // now the blocks may send to each other
   start_next_kernel();
-  if (threadIdx.x >= kFewWorkers) {
-    // The weights never change, so they are read before the step is known.
-    if (threadIdx.x == kFewWorkers) bring_weights(family, plan, part, barriers, stages);
-    cluster_sync();
-  } else {
-    wait_previous_kernel();
-    const int token_count = family.step.counts->token_count;
-    gather_part(family, plan, part, x, token_count);
-    publish_to_async();
-    meet<kFewWorkers>(1);
-    const FewShare<Family> share(family, part.panel, token_count);
-    if (threadIdx.x < kWarpgroupThreads) multiply_part(plan, part, barriers, x, stages);
-    cluster_sync();
-    share.finish(plan, x);
+  if (threadIdx.x == kWeightsThread) weights.bring_rest();
+  wait_previous_kernel();
+  if (threadIdx.x == kXThread) bring_x(family, plan, part, barriers, x);
+  FewShare<F, Family> share(family, part.first_slice, family.step.counts->token_count);
+  if (threadIdx.x < kWeightsThread) {
+    multiply_part<F>(family, plan, part, barriers, x, stages, sums);
   }
-  cluster_sync();  // the others may still read from this block
+  barrier_wait(&barriers.sums, 0);
+  share.finish(plan, sums);
 #endif
+}
+
+template <int kFormIndex, class Family>
+Status block_product_few_with(const Family& family, const FewPlan& plan, bool is_overlapped,
+                              cudaStream_t stream) {
+  using F = FewShape<kFormIndex>;
+  PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_few_kernel<F, Family>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    plan.shared_bytes()));
+  const int clusters = (family.tiles.slice_count() + F::kSlices - 1) / F::kSlices;
+  const Launch shape{.grid = dim3(static_cast<unsigned>(clusters * F::kRanks)),
+                     .block_threads = kFewThreads,
+                     .shared_bytes = plan.shared_bytes(),
+                     .is_overlapped = is_overlapped,
+                     .cluster_blocks = F::kRanks};
+  PLE_CUDA_TRY(launch(block_product_few_kernel<F, Family>, shape, stream, family, plan));
+  return {};
 }
 
 }  // namespace
@@ -289,16 +333,16 @@ __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
 template <class Family>
 Status block_product_few_cuda(const Family& family, const FewPlan& plan, bool is_overlapped,
                               cudaStream_t stream) {
-  PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_few_kernel<Family>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    plan.shared_bytes()));
-  const Launch shape{.grid = dim3(static_cast<unsigned>(family.tiles.panel_count() * kFewRanks)),
-                     .block_threads = kFewThreads,
-                     .shared_bytes = plan.shared_bytes(),
-                     .is_overlapped = is_overlapped,
-                     .cluster_blocks = kFewRanks};
-  PLE_CUDA_TRY(launch(block_product_few_kernel<Family>, shape, stream, family, plan));
-  return {};
+  const auto is_form = [&](const FewForm& form) {
+    return plan.form.ranks == form.ranks && plan.form.slices == form.slices;
+  };
+  if (is_form(kFewForms[0])) {
+    return block_product_few_with<0>(family, plan, is_overlapped, stream);
+  }
+  if (is_form(kFewForms[1])) {
+    return block_product_few_with<1>(family, plan, is_overlapped, stream);
+  }
+  return block_product_few_with<2>(family, plan, is_overlapped, stream);
 }
 
 }  // namespace ple::kernels

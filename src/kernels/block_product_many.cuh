@@ -75,9 +75,9 @@ __device__ void produce_tiles(const BlockProduct& product, StageBarriers<F::kSta
   }
 }
 
-// Multiplies the chunks of one block of the inner dimension into the accumulators.
+// Multiplies the chunks of a chain into the accumulators.
 template <class F>
-__device__ void multiply_block(float (&sums)[F::kColumns / 2], StageBarriers<F::kStages>& barriers,
+__device__ void multiply_chain(float (&sums)[F::kColumns / 2], StageBarriers<F::kStages>& barriers,
                                const std::byte* stages, int consumer, int chunk_count,
                                StageCursor<F::kStages>& at) {
   const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
@@ -85,13 +85,14 @@ __device__ void multiply_block(float (&sums)[F::kColumns / 2], StageBarriers<F::
   for (int chunk = 0; chunk < chunk_count; ++chunk) {
     barrier_wait(&barriers.full[at.stage], at.parity);
     const std::byte* stage = stages + at.stage * F::kStageBytes;
-    const std::uint64_t rows = operand(stage + consumer * kWarpgroupRows * kTileRowBytes);
-    const std::uint64_t columns = operand(stage + F::kRowBytes);
+    const std::uint32_t rows =
+        operand_begin(shared_address(stage + consumer * kWarpgroupRows * kTileRowBytes));
+    const std::uint32_t columns = operand_begin(shared_address(stage + F::kRowBytes));
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma<F::kColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
-                         chunk == 0 && step == 0);
+      wgmma<F::kColumns>(sums, operand_at(rows + step * kOperandStep),
+                         operand_at(columns + step * kOperandStep), chunk == 0 && step == 0);
     }
     wgmma_commit();
     wgmma_wait<1>();  // the chunk before this one has been read
@@ -110,7 +111,6 @@ __device__ void consume_tiles(const Family& family, StageBarriers<F::kStages>& b
   start_next_kernel();
   const int token_count = family.step.counts->token_count;
   const ManyTiles<F> order(family.tiles, token_count);
-  const int block_chunks = family.tiles.block_chunks();
   float sums[F::kColumns / 2];
   float totals[F::kColumns / 2];
   StageCursor<F::kStages> at;
@@ -120,14 +120,14 @@ __device__ void consume_tiles(const Family& family, StageBarriers<F::kStages>& b
     const int column =
         order.first_panel(index) * kPanelColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
     const Firsts<Family, F::kPanels * kPanelSlices> firsts(family, token, column, token_count);
-    multiply_block<F>(sums, barriers, stages, consumer, block_chunks, at);
+    multiply_chain<F>(sums, barriers, stages, consumer, chunks_of_chain(family.tiles, 0), at);
     firsts.expand(totals);
-    add_blocks(totals, sums, family.rounds_each);
-    for (int block = 1; block < family.tiles.block_count; ++block) {
-      multiply_block<F>(sums, barriers, stages, consumer, block_chunks, at);
-      add_blocks(totals, sums, family.rounds_each);
+    add_chains(totals, sums, family.rounds_each);
+    for (int chain = 1; chain < family.tiles.chain_count(); ++chain) {
+      multiply_chain<F>(sums, barriers, stages, consumer, chunks_of_chain(family.tiles, chain), at);
+      add_chains(totals, sums, family.rounds_each);
     }
-    finish_rows(family, totals, token, column, token_count);
+    finish_rows(family, totals, firsts.tokens, token, column, token_count);
   }
 }
 

@@ -18,7 +18,7 @@ constexpr int kMmaRowBytes = kMmaRows * kTileRowBytes;
 constexpr int kMmaStageBytes = kMmaRowBytes + kPanelTileBytes;
 
 template <class Family>
-__global__ __launch_bounds__(kMmaThreads) void block_product_mma_kernel(
+__global__ __launch_bounds__(kMmaThreads, 2) void block_product_mma_kernel(
     const __grid_constant__ Family family) {
   extern __shared__ __align__(128) std::byte stages[];
   const int panel = static_cast<int>(blockIdx.x);
@@ -44,20 +44,22 @@ __global__ __launch_bounds__(kMmaThreads) void block_product_mma_kernel(
   const int token = first_row + warp * 16 + lane / kQuadThreads;
   const int column = panel * kPanelColumns + lane % kQuadThreads * 4;
   float totals[kPanelColumns / 2];
-  Firsts<Family, kPanelSlices>(family, token, column, token_count).expand(totals);
-  for (int chunk = 0; chunk + 1 < kMmaStages; ++chunk) load_chunk(chunk);
-  for (int begin = 0; begin < chunk_count; begin += family.tiles.block_chunks()) {
+  const Firsts<Family, kPanelSlices> firsts(family, token, column, token_count);
+  firsts.expand(totals);
+  for (int i = 0; i + 1 < kMmaStages; ++i) load_chunk(i);
+  const int chain_chunks = family.tiles.chain_chunks;
+  for (int begin = 0; begin < chunk_count; begin += chain_chunks) {
     float sums[kPanelColumns / 2] = {};
-    for (int chunk = begin; chunk < begin + family.tiles.block_chunks(); ++chunk) {
+    for (int chunk = begin; chunk < min(begin + chain_chunks, chunk_count); ++chunk) {
       wait_copies<kMmaStages - 2>();
       __syncthreads();  // the chunk is there, and the stage before it has been read
       load_chunk(chunk + kMmaStages - 1);
       const std::byte* stage = stages + chunk % kMmaStages * kMmaStageBytes;
       multiply_chunk(sums, stage, stage + kMmaRowBytes, warp);
     }
-    add_blocks(totals, sums, family.rounds_each);
+    add_chains(totals, sums, family.rounds_each);
   }
-  finish_rows(family, totals, token, column, token_count);
+  finish_rows(family, totals, firsts.tokens, token, column, token_count);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "device/cuda_device.hpp"
-#include "kernels/block_product_few.cuh"
+#include "kernels/block_few_plan.hpp"
 #include "kernels/block_product_mma.cuh"
 
 namespace ple::kernels {
@@ -20,13 +20,23 @@ template <class Family>
 Status block_product_step_cuda(Family& product, const BlockProductStep& at, cudaStream_t stream) {
   const std::int32_t capacity = product.token_capacity;
   if (capacity == 0) return {};
-  const FewPlan few(product.tiles, capacity);
+  const FewPlan few(product.tiles, capacity, at.traits.multiprocessor_count);
   const bool is_few = at.traits.has_wgmma() && few.fits();
   const bool is_overlapped = at.traits.has_overlapped_launch();
-  PLE_TRY(copy_step_cuda(at.pinned_step, at.step, TokenStepBlock::bytes(at.column_count, capacity),
-                         stream));
+  const std::size_t bytes = TokenStepBlock::bytes(at.column_count, capacity);
   product.step = TokenStepBlock::view(at.step, at.column_count, capacity);
-  if (is_few) return product_few_cuda(product, few, is_overlapped, stream);
+  if (is_few) {
+    auto* pinned = const_cast<std::byte*>(at.pinned_step);  // only read
+    PLE_TRY(gather_step_cuda(product,
+                             {.view = TokenStepBlock::view(pinned, at.column_count, capacity),
+                              .column_count = at.column_count,
+                              .from = reinterpret_cast<const uint4*>(at.pinned_step),
+                              .to = reinterpret_cast<uint4*>(at.step),
+                              .vector_count = static_cast<int>(bytes / sizeof(uint4))},
+                             stream));
+    return product_few_cuda(product, few, is_overlapped, stream);
+  }
+  PLE_TRY(copy_step_cuda(at.pinned_step, at.step, bytes, stream));
   PLE_TRY(gather_blocks_cuda(product, is_overlapped, stream));
   if (!at.traits.has_wgmma()) return block_product_mma_cuda(product, is_overlapped, stream);
   return product_many_cuda(product, at.traits.multiprocessor_count, is_overlapped, stream);

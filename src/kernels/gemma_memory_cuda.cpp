@@ -4,13 +4,15 @@
 namespace ple::kernels {
 
 BlockTiles gemma_tiles(const GemmaShape& shape, HighwayType type) {
-  constexpr std::int32_t kBlocks = 4;  // as many as share the product of few tokens
+  constexpr std::int32_t kBlocks = 4;
+  constexpr std::int32_t kChains = 2;  // as many as share the product of few tokens
   constexpr std::int32_t kParts = 3;   // bf16 numbers in an f32
   BlockTiles tiles;
   tiles.column_count = shape.layer_count * shape.layer_dim;
   tiles.block_dim = (shape.hidden + kBlocks * kChunk - 1) / (kBlocks * kChunk) * kChunk;
   tiles.weight_block_count = (shape.hidden + tiles.block_dim - 1) / tiles.block_dim;
   tiles.block_count = tiles.weight_block_count * (type == HighwayType::f32 ? kParts : 1);
+  tiles.chain_chunks = (tiles.chunk_count() + kChains - 1) / kChains;
   return tiles;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "kernels/block_product_few.cuh"
+#include "kernels/block_few_plan.hpp"
+#include "kernels/block_product.cuh"
 #include "kernels/gemma_layer_cuda.hpp"
 
 namespace ple::kernels {
@@ -65,13 +66,15 @@ struct GemmaProduct : BlockProduct {
     return static_cast<int>(row >> kChunkShift & 0xFFFF) * kChunk + k < hidden;
   }
 
+  struct Token {};
+  __device__ Token token(int) const { return {}; }
   struct First {};
-  __device__ First first(int, int) const { return {}; }
+  __device__ First first(Token, int) const { return {}; }
   __device__ static float4 first_value(First) { return {}; }
 
   template <int kSlices>
-  __device__ void finish(int token, int column, const float4 (&totals)[kSlices]) const {
-    float* row = products + std::int64_t{token} * tiles.column_count;
+  __device__ void finish(Token, int index, int column, const float4 (&totals)[kSlices]) const {
+    float* row = products + std::int64_t{index} * tiles.column_count;
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
       const int at = column + i * kSliceColumns;

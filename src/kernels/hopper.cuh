@@ -94,17 +94,23 @@ __device__ inline int cluster_rank() {
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 }
-// Four floats at the same place in another block of the cluster.
-__device__ inline float4 load_remote4(const void* local, int rank) {
-  float4 value;
+// The same by whole warps, where no memory has to be seen.
+__device__ inline void cluster_meet() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::
+                   : "memory");
+}
+// Sends four floats to the same place in a block of the cluster and counts their bytes on the
+// barrier at the same place there.
+__device__ inline void send4(float* to, int rank, float4 value, std::uint64_t* barrier) {
   asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %4, %5;\n"
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}\n"
-      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-      : "r"(shared_address(local)), "r"(rank)
+      "{\n.reg .b32 remote, counted;\n"
+      "mapa.shared::cluster.u32 remote, %0, %2;\n"
+      "mapa.shared::cluster.u32 counted, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], {%3, %4, %5, %6}, "
+      "[counted];\n}\n" ::"r"(shared_address(to)),
+      "r"(shared_address(barrier)), "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z),
+      "f"(value.w)
       : "memory");
-  return value;
 }
 // Arrives on the barrier at the same place in every block.
 template <int kBlocks>
@@ -175,6 +181,18 @@ __device__ inline void wgmma_wait() {
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 
+// d[64, 48] = a[64, 16] * b[48, 16] + (is_first ? 0 : d); this thread's 24 accumulators.
+__device__ inline void wgmma_n48(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %26, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23"
+      "}, %24, %25, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
 // d[64, 96] = a[64, 16] * b[96, 16] + (is_first ? 0 : d); this thread's 48 accumulators.
 __device__ inline void wgmma_n96(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
   asm volatile(
@@ -199,6 +217,20 @@ __device__ inline void wgmma_n112(float* d, std::uint64_t a, std::uint64_t b, bo
       "%53, %54, %55"
       "}, %56, %57, p, 1, 1, 0, 0;\n}\n"
       : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
+// d[64, 128] = a[64, 16] * b[128, 16] + (is_first ? 0 : d); this thread's 64 accumulators.
+__device__ inline void wgmma_n128(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+      "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+      "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+      "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48), PLE_D8(56)
       : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
 }
 
@@ -305,10 +337,12 @@ __device__ inline void wgmma_registers_n256(float* d, const std::uint32_t (&a)[4
 // d[64, kColumns], by the instruction of that width.
 template <int kColumns>
 __device__ inline void wgmma(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
-  static_assert(kColumns == 96 || kColumns == 112 || kColumns == 160 || kColumns == 192 ||
-                kColumns == 240);
+  static_assert(kColumns == 48 || kColumns == 96 || kColumns == 112 || kColumns == 128 ||
+                kColumns == 160 || kColumns == 192 || kColumns == 240);
+  if constexpr (kColumns == 48) wgmma_n48(d, a, b, is_first);
   if constexpr (kColumns == 96) wgmma_n96(d, a, b, is_first);
   if constexpr (kColumns == 112) wgmma_n112(d, a, b, is_first);
+  if constexpr (kColumns == 128) wgmma_n128(d, a, b, is_first);
   if constexpr (kColumns == 160) wgmma_n160(d, a, b, is_first);
   if constexpr (kColumns == 192) wgmma_n192(d, a, b, is_first);
   if constexpr (kColumns == 240) wgmma_n240(d, a, b, is_first);

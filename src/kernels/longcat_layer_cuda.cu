@@ -14,6 +14,7 @@ Status longcat_layer_cuda(const LongcatLayerCudaArgs& args, cudaStream_t stream)
   PLE_TRY(check_longcat_shape_cuda(args.shape));
   LongcatProduct product;
   product.tiles = longcat_tiles(args.shape);
+  if (args.rounds_each) product.tiles.chain_chunks = product.tiles.block_chunks();
   product.weights = args.weights;
   product.x = reinterpret_cast<std::uint16_t*>(args.scratch);
   product.token_capacity = args.token_capacity;

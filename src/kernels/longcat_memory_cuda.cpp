@@ -4,10 +4,13 @@
 namespace ple::kernels {
 
 BlockTiles longcat_tiles(const LongcatShape& shape) {
-  return {.column_count = shape.hidden,
-          .block_dim = shape.row_dim,
-          .block_count = shape.table_count,
-          .weight_block_count = shape.table_count};
+  constexpr std::int32_t kChains = 4;  // as many as share the product of few tokens
+  BlockTiles tiles{.column_count = shape.hidden,
+                   .block_dim = shape.row_dim,
+                   .block_count = shape.table_count,
+                   .weight_block_count = shape.table_count};
+  tiles.chain_chunks = (tiles.chunk_count() + kChains - 1) / kChains;
+  return tiles;
 }
 
 Status check_longcat_shape_cuda(const LongcatShape& shape) {

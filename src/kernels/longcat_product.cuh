@@ -1,6 +1,7 @@
 #pragma once
 
-#include "kernels/block_product_few.cuh"
+#include "kernels/block_few_plan.hpp"
+#include "kernels/block_product.cuh"
 #include "kernels/longcat_layer_cuda.hpp"
 #include "kernels/row_decode.cuh"
 
@@ -25,26 +26,31 @@ struct LongcatProduct : BlockProduct {
     read_pieces(rows.encoding, from, k, to);
   }
 
-  using First = uint2;
-  __device__ const std::uint16_t* word(int token) const {
-    return words + std::int64_t{step.tokens[token]} * tiles.column_count;
+  struct Token {
+    const std::uint16_t* word;
+    bool is_ignored;
+  };
+  __device__ Token token(int index) const {
+    return {words + std::int64_t{step.tokens[index]} * tiles.column_count, step.flags[index] != 0};
   }
-  __device__ First first(int token, int column) const {
-    return *reinterpret_cast<const uint2*>(word(token) + column);
+
+  using First = uint2;
+  __device__ First first(const Token& token, int column) const {
+    return *reinterpret_cast<const uint2*>(token.word + column);
   }
   __device__ static float4 first_value(First bits) {
     return {low_bf16(bits.x), high_bf16(bits.x), low_bf16(bits.y), high_bf16(bits.y)};
   }
 
   template <int kSlices>
-  __device__ void finish(int token, int column, const float4 (&totals)[kSlices]) const {
-    const bool is_ignored = step.flags[token] != 0;  // then the total is the word
-    const std::int64_t row = std::int64_t{token} * tiles.column_count;
+  __device__ void finish(const Token& token, int index, int column,
+                         const float4 (&totals)[kSlices]) const {
+    const std::int64_t row = std::int64_t{index} * tiles.column_count;
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
       const int at = column + i * kSliceColumns;
       if (at >= tiles.column_count) return;
-      const float4 value = is_ignored ? totals[i] : quotient(totals[i]);
+      const float4 value = token.is_ignored ? totals[i] : quotient(totals[i]);
       if (output_type == HighwayType::f32) {
         store4(static_cast<float*>(output) + row + at, value);
       } else {

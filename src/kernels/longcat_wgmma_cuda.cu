@@ -1,3 +1,4 @@
+#include "kernels/block_product_few.cuh"
 #include "kernels/block_product_many.cuh"
 #include "kernels/longcat_product.cuh"
 
