@@ -1,6 +1,7 @@
 // The PLE layer of the released model on one CUDA device: replayed graphs, rows in HBM slots, mixed
 // arithmetic, bf16 highway. Every case is checked against float64 before it is timed. Weights and
-// highways are rotated over several copies, so that no step finds them in the L2.
+// highways are rotated over several copies, so that no step finds them in the L2. Arguments: the
+// steps to run, by their tokens (1 64 8192), or --smoke.
 
 #include <fmt/format.h>
 
@@ -180,7 +181,8 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "no CUDA device\n");
     return 77;
   }
-  const bool is_smoke = argc > 1 && std::string(argv[1]) == "--smoke";
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool is_smoke = !arguments.empty() && arguments[0] == "--smoke";
   const CudaTraits traits = cuda_traits(0).value();
   fmt::print("{}, {} multiprocessors, L2 {} MB\n", traits.name, traits.multiprocessor_count,
              traits.l2_bytes >> 20);
@@ -188,7 +190,10 @@ int run(int argc, char** argv) {
   bench_place(is_smoke);
   const PleProblem problem = make_problem(is_smoke ? 4096 : 1U << 19);
   for (const BenchCase& bench : kCases) {
-    if (!is_smoke || bench.token_count * bench.sequence_count <= 64) {
+    const std::int32_t tokens = bench.token_count * bench.sequence_count;
+    const bool is_asked =
+        std::count(arguments.begin(), arguments.end(), std::to_string(tokens)) > 0;
+    if (is_smoke ? tokens <= 64 : arguments.empty() || is_asked) {
       bench_case(problem, bench, is_smoke);
     }
   }
