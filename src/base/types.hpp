@@ -18,5 +18,7 @@ inline constexpr RowId kNoRow = 0xFFFFFFFF;
 // staging area. kZeroSlot: no row at all, the kernels read zeros.
 using SlotId = std::uint32_t;
 inline constexpr SlotId kZeroSlot = 0xFFFFFFFF;
+// The first slot of a place in a captured step where there is no token.
+inline constexpr SlotId kNoTokenSlot = 0xFFFFFFFE;
 
 }  // namespace ple

@@ -88,9 +88,12 @@ class PleLayerCuda : public CudaLayer {
                                    .cursor = span.staged.cursor,
                                    .write_count = span.staged.write_count};
     }
+    const auto token_count = static_cast<std::int32_t>(run.tokens.size());
+    for (std::int32_t token = token_count; token < token_capacity; ++token) {
+      block.slots[std::int64_t{token} * shape_.column_count] = kNoTokenSlot;
+    }
     std::copy(run.slots.begin(), run.slots.end(), block.slots);
-    *block.counts = {.token_count = static_cast<std::int32_t>(run.tokens.size()),
-                     .span_count = span_count};
+    *block.counts = {.token_count = token_count, .span_count = span_count};
   }
 
   std::size_t scratch_bytes(std::int32_t token_capacity) const override {

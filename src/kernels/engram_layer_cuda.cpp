@@ -31,7 +31,8 @@ Status project(const EngramLayerCudaArgs& layer, ProjectArgs& args, cudaStream_t
   const bool is_overlapped = layer.traits.has_overlapped_launch();
   const bool is_sliced = layer.traits.has_wgmma() && layer.token_capacity <= kMaxSlicedTokens;
   const bool is_e4m3 = layer.form == EngramWeightForm::e4m3;
-  args.sums.sums_per_group = is_e4m3 || is_sliced ? kGroupSlices : 1;
+  args.sums.sums_per_group =
+      is_e4m3 ? kGroupSlices : sums_per_group(layer.traits.has_wgmma(), layer.token_capacity);
   if (is_e4m3) return project_e4m3_wgmma_cuda(args, is_overlapped, stream);
   if (is_sliced) return project_sliced_wgmma_cuda(args, is_overlapped, stream);
   if (layer.traits.has_wgmma()) return project_tiled_wgmma_cuda(args, is_overlapped, stream);

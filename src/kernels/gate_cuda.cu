@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kBlockThreads = 128;
 constexpr int kBlockWarps = kBlockThreads / kWarpThreads;
-constexpr int kGateBatch = 4;  // streams whose sums a warp takes at once
 
 struct GateIndex {
   std::int64_t token;
@@ -25,25 +24,25 @@ __device__ GateIndex gate_index(const PleShape& shape) {
   return {token, static_cast<int>(warp_index() - token * shape.stream_count)};
 }
 
+// kStreams: whose sums a warp takes at once.
+template <int kStreams>
 __global__ __launch_bounds__(kBlockThreads) void gate_kernel(
     const __grid_constant__ GateArgs args) {
   wait_previous_kernel();
   start_next_kernel();
   const PleTiles tiles(args.shape);
-  const std::int64_t token = warp_index();
+  const int batches = (args.shape.stream_count + kStreams - 1) / kStreams;
+  const std::int64_t token = warp_index() / batches;
   if (token >= args.counts->token_count) return;
+  const int first = static_cast<int>(warp_index() - token * batches) * kStreams;
+  const GateSums<kStreams> sums(args.shape, tiles, args.sums, token, first);
+  // A lane for each stream.
   const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-  for (int first = 0; first < args.shape.stream_count; first += kGateBatch) {
-    const GateSums<kGateBatch> sums(args.shape, tiles, args.sums, token, first);
-    // A lane for each stream.
-    const int stream = first + lane;
-    if (lane < kGateBatch && stream < args.shape.stream_count) {
-      const Gate gate = sums.gate(args.shape, lane);
-      float* gates = args.gates + token * 2 * args.shape.stream_count + stream;
-      gates[0] = gate.gamma;
-      gates[args.shape.stream_count] = gate.q;
-    }
-  }
+  if (lane >= kStreams || first + lane >= args.shape.stream_count) return;
+  const Gate gate = sums.gate(args.shape, lane);
+  float* gates = args.gates + token * 2 * args.shape.stream_count + first + lane;
+  gates[0] = gate.gamma;
+  gates[args.shape.stream_count] = gate.q;
 }
 
 // The roundings of steps 4 to 10, one warp for each token and stream: the keys are normalised and
@@ -106,11 +105,20 @@ Launch gate_launch(std::int64_t warps, bool is_overlapped) {
           .is_overlapped = is_overlapped};
 }
 
+template <int kStreams>
+Status gate_with(const GateArgs& args, bool is_overlapped, cudaStream_t stream) {
+  const int batches = (args.shape.stream_count + kStreams - 1) / kStreams;
+  const std::int64_t warps = std::int64_t{args.token_capacity} * batches;
+  PLE_CUDA_TRY(launch(gate_kernel<kStreams>, gate_launch(warps, is_overlapped), stream, args));
+  return {};
+}
+
 }  // namespace
 
+// Sums of slices are many loads, which more warps share.
 Status gate_cuda(const GateArgs& args, bool is_overlapped, cudaStream_t stream) {
-  PLE_CUDA_TRY(launch(gate_kernel, gate_launch(args.token_capacity, is_overlapped), stream, args));
-  return {};
+  return args.sums.sums_per_group == 1 ? gate_with<4>(args, is_overlapped, stream)
+                                       : gate_with<1>(args, is_overlapped, stream);
 }
 
 Status gate_reference_cuda(const GateArgs& args, bool is_overlapped, cudaStream_t stream) {

@@ -9,7 +9,9 @@ namespace {
 constexpr int kCopyThreads = 320;
 // Small, so that few tokens are spread evenly and leave room for the product's blocks.
 constexpr int kGatherThreads = 128;
-constexpr int kPiece = 8;  // elements a thread decodes: 16 bytes of the tile
+constexpr unsigned kManyBlockTokens = 4;
+constexpr int kMaxSingleTokens = 512;  // steps up to this size have a block for each token
+constexpr int kPiece = 8;              // elements a thread decodes: 16 bytes of the tile
 constexpr int kPiecesPerChunk = kChunk / kPiece;
 
 // Elements k .. k + 7 of a token's embedding, which may cross rows or lie behind the last one.
@@ -63,36 +65,81 @@ __global__ __launch_bounds__(kCopyThreads) void copy_step_kernel(const uint4* fr
   if (index < count) to[index] = from[index];
 }
 
-// A thread has one piece of a token.
-__global__ __launch_bounds__(kGatherThreads) void gather_embeddings_kernel(
-    const __grid_constant__ GatherEmbeddingsArgs args, int chunk_count, int block_rows) {
-  wait_previous_kernel();
-  const int piece = static_cast<int>(blockIdx.y * kGatherThreads + threadIdx.x);
-  if (piece >= chunk_count * kPiecesPerChunk) return;
-  const std::int64_t token = blockIdx.x;
-  const SlotId* slots = args.slots + token * args.column_count;
+// Where a token's embedding goes.
+struct EmbeddingTiles {
+  int chunk_count;
+  int block_rows;
+};
+
+// Eight elements of a token, of which slots are [column_count]; slot: of the first element's row.
+__device__ void gather_piece(const GatherEmbeddingsArgs& args, const EmbeddingTiles& tiles,
+                             std::int64_t token, const SlotId* slots, SlotId slot, int piece) {
   const int dim = args.rows.encoding.dim;
   const int k = piece * kPiece;
-  // Read before the count is known, so that the two reads overlap.
-  const int column = k < args.embed_dim ? k / dim : 0;
-  const SlotId slot = slots[column];
-  if (token >= args.counts->token_count) return;
-  // Not before: what the next kernel asks for at once would stand before the rows in every queue.
-  start_next_kernel();
   uint4 elements{};
   if (dim % kPiece != 0) {
     elements = straddling_piece(args.rows, slots, k, args.embed_dim);
   } else if (k < args.embed_dim) {
-    const std::byte* from = slot_row(args.rows, slot);
-    if (from != nullptr) elements = row_elements8(args.rows.encoding, from, k - column * dim);
+    const std::byte* row = slot_row(args.rows, slot);
+    if (row != nullptr) elements = row_elements8(args.rows.encoding, row, k % dim);
   }
   if (args.quantizes) elements = quantized_piece(elements);
-  const std::int64_t block = token / block_rows;
-  const int row = static_cast<int>(token - block * block_rows);
+  const std::int64_t block = token / tiles.block_rows;
+  const int row = static_cast<int>(token - block * tiles.block_rows);
   const int chunk = piece / kPiecesPerChunk;
-  const std::int64_t tile_row = (block * chunk_count + chunk) * block_rows + row;
+  const std::int64_t tile_row = (block * tiles.chunk_count + chunk) * tiles.block_rows + row;
   const int place = (piece % kPiecesPerChunk) ^ (row % 8);
   reinterpret_cast<uint4*>(args.embeddings)[tile_row * kPiecesPerChunk + place] = elements;
+}
+
+__device__ int column_of(const GatherEmbeddingsArgs& args, int piece) {
+  const int k = piece * kPiece;
+  return k < args.embed_dim ? k / args.rows.encoding.dim : 0;
+}
+
+// A thread has one piece of a token.
+__global__ __launch_bounds__(kGatherThreads) void gather_embeddings_kernel(
+    const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles) {
+  wait_previous_kernel();
+  const int piece = static_cast<int>(blockIdx.y * kGatherThreads + threadIdx.x);
+  if (piece >= tiles.chunk_count * kPiecesPerChunk) return;
+  const std::int64_t token = blockIdx.x;
+  const SlotId* slots = args.slots + token * args.column_count;
+  // Read before the count is known, so that the two reads overlap.
+  const SlotId slot = slots[column_of(args, piece)];
+  if (token >= args.counts->token_count) return;
+  // Not before: what the next kernel asks for at once would stand before the rows in every queue.
+  start_next_kernel();
+  gather_piece(args, tiles, token, slots, slot, piece);
+}
+
+// The same of a step in pinned memory, which the kernel copies meanwhile, all but the slots. A
+// block has block_tokens tokens, and reads their slots once: behind the bus, one address that all
+// blocks ask for is a queue, so that kNoTokenSlot says which tokens there are, not a count.
+__global__ __launch_bounds__(kCopyThreads) void gather_pinned_kernel(
+    const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles,
+    int block_tokens) {
+  extern __shared__ SlotId slots[];  // [block_tokens, column_count]
+  start_next_kernel();
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int first = static_cast<int>(blockIdx.x) * block_tokens;
+  const int count = min(block_tokens, args.token_capacity - first);
+  const SlotId* from = args.slots + std::int64_t{first} * args.column_count;
+  for (int i = thread; i < count * args.column_count; i += kCopyThreads) slots[i] = from[i];
+  for (int i = static_cast<int>(blockIdx.x) * kCopyThreads + thread; i < args.copy.count;
+       i += static_cast<int>(gridDim.x) * kCopyThreads) {
+    args.copy.to[i] = args.copy.from[i];
+  }
+  __syncthreads();
+  const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
+  for (int i = thread; i < count * token_pieces; i += kCopyThreads) {
+    const int token = i / token_pieces;
+    const int piece = i - token * token_pieces;
+    const SlotId* token_slots = slots + token * args.column_count;
+    if (token_slots[0] == kNoTokenSlot) continue;
+    gather_piece(args, tiles, first + token, token_slots, token_slots[column_of(args, piece)],
+                 piece);
+  }
 }
 
 }  // namespace
@@ -110,15 +157,27 @@ Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes,
 
 Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, bool is_overlapped,
                               cudaStream_t stream) {
-  const int chunk_count = (args.embed_dim + kChunk - 1) / kChunk;
-  const int piece_blocks = (chunk_count * kPiecesPerChunk + kGatherThreads - 1) / kGatherThreads;
-  const Launch shape{
-      .grid = dim3(static_cast<unsigned>(args.token_capacity), static_cast<unsigned>(piece_blocks)),
-      .block_threads = kGatherThreads,
-      .is_overlapped = is_overlapped,
-      .is_beside_product = true};
-  PLE_CUDA_TRY(launch(gather_embeddings_kernel, shape, stream, args, chunk_count,
-                      PleTiles::block_rows(args.token_capacity)));
+  const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
+                             PleTiles::block_rows(args.token_capacity)};
+  const auto tokens = static_cast<unsigned>(args.token_capacity);
+  if (args.counts == nullptr) {
+    const unsigned block_tokens = args.token_capacity <= kMaxSingleTokens ? 1 : kManyBlockTokens;
+    const Launch shape{
+        .grid = dim3((tokens + block_tokens - 1) / block_tokens),
+        .block_threads = kCopyThreads,
+        .shared_bytes = static_cast<int>(block_tokens * sizeof(SlotId)) * args.column_count,
+        .is_beside_product = true};
+    PLE_CUDA_TRY(
+        launch(gather_pinned_kernel, shape, stream, args, tiles, static_cast<int>(block_tokens)));
+    return {};
+  }
+  const int piece_blocks =
+      (tiles.chunk_count * kPiecesPerChunk + kGatherThreads - 1) / kGatherThreads;
+  const Launch shape{.grid = dim3(tokens, static_cast<unsigned>(piece_blocks)),
+                     .block_threads = kGatherThreads,
+                     .is_overlapped = is_overlapped,
+                     .is_beside_product = true};
+  PLE_CUDA_TRY(launch(gather_embeddings_kernel, shape, stream, args, tiles));
   return {};
 }
 

@@ -267,23 +267,20 @@ __device__ inline void wgmma_n192(float* d, std::uint64_t a, std::uint64_t b, bo
       : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
 }
 
-// d[64, 240] = a[64, 16] * b[240, 16] + (is_first ? 0 : d); this thread's 120 accumulators.
-__device__ inline void wgmma_n240(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+// d[64, 208] = a[64, 16] * b[208, 16] + (is_first ? 0 : d); this thread's 104 accumulators.
+__device__ inline void wgmma_n208(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
   asm volatile(
-      "{\n.reg .pred p;\nsetp.eq.b32 p, %122, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n240k16.f32.bf16.bf16 {"
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %106, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n208k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
       "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
       "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
       "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
       "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, "
-      "%87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, "
-      "%103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, "
-      "%117, %118, %119"
-      "}, %120, %121, p, 1, 1, 0, 0;\n}\n"
+      "%87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103"
+      "}, %104, %105, p, 1, 1, 0, 0;\n}\n"
       : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48),
-        PLE_D8(56), PLE_D8(64), PLE_D8(72), PLE_D8(80), PLE_D8(88), PLE_D8(96), PLE_D8(104),
-        PLE_D8(112)
+        PLE_D8(56), PLE_D8(64), PLE_D8(72), PLE_D8(80), PLE_D8(88), PLE_D8(96)
       : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
 }
 
@@ -338,14 +335,14 @@ __device__ inline void wgmma_registers_n256(float* d, const std::uint32_t (&a)[4
 template <int kColumns>
 __device__ inline void wgmma(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
   static_assert(kColumns == 48 || kColumns == 96 || kColumns == 112 || kColumns == 128 ||
-                kColumns == 160 || kColumns == 192 || kColumns == 240);
+                kColumns == 160 || kColumns == 192 || kColumns == 208);
   if constexpr (kColumns == 48) wgmma_n48(d, a, b, is_first);
   if constexpr (kColumns == 96) wgmma_n96(d, a, b, is_first);
   if constexpr (kColumns == 112) wgmma_n112(d, a, b, is_first);
   if constexpr (kColumns == 128) wgmma_n128(d, a, b, is_first);
   if constexpr (kColumns == 160) wgmma_n160(d, a, b, is_first);
   if constexpr (kColumns == 192) wgmma_n192(d, a, b, is_first);
-  if constexpr (kColumns == 240) wgmma_n240(d, a, b, is_first);
+  if constexpr (kColumns == 208) wgmma_n208(d, a, b, is_first);
 }
 
 template <int kColumns>

@@ -89,8 +89,11 @@ class MixLane {
     return GateSums<1>(args_.shape, tiles_, args_.sums, token, stream_).gate(args_.shape, 0);
   }
   __device__ Gate stored_gate(std::int64_t token) const {
-    const float* gates = args_.gates + token * 2 * args_.shape.stream_count + stream_;
+    const float* gates = gates_at(token);
     return {gates[0], gates[args_.shape.stream_count]};
+  }
+  __device__ const float* gates_at(std::int64_t token) const {
+    return args_.gates + token * 2 * args_.shape.stream_count + stream_;
   }
   // This lane's vectors of a token; null where it has none. highway_at: what the output starts
   // from.
@@ -112,6 +115,16 @@ class MixLane {
     const Highways* highway = highway_at(token);
     return highway != nullptr ? *highway : Highways{};
   }
+  // Asks the L2 for what a token reads that no kernel of the step writes.
+  __device__ void prefetch(const PleSpan& span, std::int64_t token) const {
+    prefetch_line(highway_at(token));
+#pragma unroll
+    for (int tap = 1; tap < M::kTaps; ++tap) {
+      const int before = static_cast<int>(token) - span.token_begin - tap * args_.shape.dilation;
+      if (before >= 0 || span.position + before < 0 || !is_active_) continue;
+      prefetch_line(ring_values(span, ring_entry(span, before)));
+    }
+  }
   __device__ Highways* output_at(std::int64_t token) const {
     if (!is_active_) return nullptr;
     return reinterpret_cast<Highways*>(static_cast<typename M::Highway*>(args_.output) +
@@ -122,15 +135,12 @@ class MixLane {
   // sequence had not begun.
   __device__ void load_ring(const PleSpan& span, int before, Values& values, Gate& gate) const {
     values = {};
-    Gate kept;
-    if (span.position + before >= 0) {
-      int entry = span.cursor + before;
-      if (entry < 0) entry += args_.ring_length;
-      const float* gates = ring_gates(span, entry);
-      kept = {gates[0], gates[args_.shape.stream_count]};
-      if (is_active_) values = *ring_values(span, entry);
-    }
-    gate = kept;  // once: it may be shared
+    gate = {};
+    if (span.position + before < 0) return;
+    const int entry = ring_entry(span, before);
+    const float* gates = ring_gates(span, entry);
+    gate = {gates[0], gates[args_.shape.stream_count]};
+    if (is_active_) values = *ring_values(span, entry);
   }
   // Keeps the span's token for the next step, if it is one of its last.
   __device__ void store_ring(const PleSpan& span, int index, const Values& values,
@@ -167,6 +177,13 @@ class MixLane {
  private:
   __device__ std::int64_t element_at(std::int64_t token) const {
     return (token * args_.shape.stream_count + stream_) * args_.shape.hidden + channel_;
+  }
+  __device__ int ring_entry(const PleSpan& span, int before) const {
+    const int entry = span.cursor + before;
+    return entry < 0 ? entry + args_.ring_length : entry;
+  }
+  __device__ static void prefetch_line(const void* address) {
+    if (address != nullptr) asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
   }
   __device__ Values* ring_values(const PleSpan& span, int entry) const {
     return reinterpret_cast<Values*>(reinterpret_cast<Value*>(span.ring) +

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "device/cuda_check.hpp"
@@ -11,17 +12,18 @@ namespace ple::kernels {
 
 namespace {
 
-constexpr int kAhead = 8;  // tokens, a power of two
+constexpr int kAhead = 8;                    // tokens, a power of two
+constexpr int kBlocksPerMultiprocessor = 2;  // of the most threads
 
-// Copies a lane's vector into shared memory; zeros where there is none.
+// Copies a lane's vector into shared memory; zeros in place of one that is not there.
 template <class T>
-__device__ void copy_ahead(Vector8<T>* to, const Vector8<T>* from) {
+__device__ void copy_ahead(Vector8<T>* to, const Vector8<T>* from, bool is_there) {
   constexpr int kVectors = sizeof(Vector8<T>) / 16;
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + 16 * i),
-                 "l"(reinterpret_cast<const uint4*>(from) + i), "r"(from != nullptr ? 16 : 0)
+                 "l"(reinterpret_cast<const uint4*>(from) + i), "r"(is_there ? 16 : 0)
                  : "memory");
   }
 }
@@ -46,9 +48,13 @@ class Chain {
         slot_end_(kAhead * static_cast<int>(blockDim.x)),
         stride_(std::int64_t{step_} * args.shape.stream_count * args.shape.hidden / kLaneChannels),
         value_stride_(std::int64_t{step_} * args.shape.hidden / kLaneChannels),
+        gate_stride_(step_ * 2 * args.shape.stream_count),
+        has_highway_(lane_.highway_at(begin) != nullptr),
+        has_channels_(lane_.values_at(begin) != nullptr),
         highway_(lane_.highway_at(begin)),
         value_(lane_.values_at(begin)),
         output_(lane_.output_at(begin)),
+        gates_(lane_.gates_at(begin)),
         token_(begin),
         ahead_(begin) {
     const LaneConv<M::kTaps> conv =
@@ -66,7 +72,7 @@ class Chain {
 
   __device__ void run() {
     for (int i = 0; i < kAhead; ++i) ask();
-    next_gate_ = lane_.stored_gate(token_);
+    next_gate_ = gate_at(gates_);
     while (token_ < end_) round(std::make_integer_sequence<int, kPast>());
   }
 
@@ -79,12 +85,17 @@ class Chain {
     (advance<kPhases>(), ...);
   }
 
+  __device__ Gate gate_at(const float* gates) const {
+    return {gates[0], gates[args_.shape.stream_count]};
+  }
+
   // One token. The tap that lies furthest back is in window_[kPhase], where this token's goes.
   template <int kPhase>
   __device__ void advance() {
     if (token_ >= end_) return;
     const Gate gate = next_gate_;
-    if (token_ + step_ < end_) next_gate_ = lane_.stored_gate(token_ + step_);
+    gates_ += gate_stride_;
+    if (token_ + step_ < end_) next_gate_ = gate_at(gates_);
     asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
     const Highways highway = highways_[slot_];
     const Values values = values_[slot_];
@@ -97,7 +108,7 @@ class Chain {
       }
     }
     token_ += step_;
-    if (output_ != nullptr) output_ += stride_;
+    output_ += stride_;
   }
 
   // From here to run_end_ the tokens are of one span, or of none.
@@ -114,13 +125,12 @@ class Chain {
 
   // Asks for the next token, into the place of the one just read.
   __device__ void ask() {
-    if (ahead_ < end_) {
-      copy_ahead(&highways_[slot_], highway_);
-      copy_ahead(&values_[slot_], value_);
-      ahead_ += step_;
-      if (highway_ != nullptr) highway_ += stride_;
-      if (value_ != nullptr) value_ += value_stride_;
-    }
+    const bool is_token = ahead_ < end_;
+    copy_ahead(&highways_[slot_], highway_, is_token && has_highway_);
+    copy_ahead(&values_[slot_], value_, is_token && has_channels_);
+    ahead_ += step_;
+    highway_ += stride_;
+    value_ += value_stride_;
     slot_ += static_cast<int>(blockDim.x);
     if (slot_ == slot_end_) slot_ = 0;
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -161,7 +171,7 @@ class Chain {
       out[i] = MixLane<M>::mixed(highway[i], values[i], gate, y);
       window_[kPhase][i] = input;
     }
-    if (output_ != nullptr) *output_ = Highways::of(out);
+    if (has_channels_) *output_ = Highways::of(out);
   }
 
   const MixArgs& args_;
@@ -173,9 +183,13 @@ class Chain {
   const int slot_end_;
   const std::int64_t stride_;  // to the next token's vector of the highway
   const std::int64_t value_stride_;
-  const Highways* highway_;  // of ahead_; null for a lane without channels
+  const int gate_stride_;
+  const bool has_highway_;
+  const bool has_channels_;
+  const Highways* highway_;  // of ahead_
   const Values* value_;
   Highways* output_;  // of token_
+  const float* gates_;
   int token_;
   int ahead_;  // the next token to ask for
   int slot_ = 0;
@@ -190,26 +204,37 @@ class Chain {
 };
 
 template <class M>
-__global__ __launch_bounds__(kMaxMixThreads,
-                             2) void mix_chains_kernel(const __grid_constant__ MixArgs args) {
+__global__ __launch_bounds__(kMaxMixThreads, kBlocksPerMultiprocessor) void mix_chains_kernel(
+    const __grid_constant__ MixArgs args, int chain_tokens) {
   extern __shared__ __align__(16) std::byte shared[];
   const int step = args.shape.dilation;
   const int chain = static_cast<int>(blockIdx.y);
-  const int begin = chain / step * step * args.chain_tokens + chain % step;
+  const int begin = chain / step * step * chain_tokens + chain % step;
   wait_previous_kernel();
   const int token_count = args.step.counts->token_count;
-  const int end = min(token_count, begin + step * args.chain_tokens);
+  const int end = min(token_count, begin + step * chain_tokens);
   if (begin >= end) return;
   Chain<M>(args, shared, begin, end).run();
+}
+
+constexpr int ceil_div(int value, int by) { return (value + by - 1) / by; }
+
+// The tokens of a block: all chains run at once.
+int chain_tokens_of(const MixArgs& args, int channel_blocks, int threads) {
+  const int resident =
+      args.multiprocessor_count * kBlocksPerMultiprocessor * (kMaxMixThreads / threads);
+  const int chains = std::max(resident / (channel_blocks * args.shape.dilation), 1);
+  return ceil_div(args.token_capacity, chains * args.shape.dilation);
 }
 
 }  // namespace
 
 Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream) {
-  const int channel_blocks = (args.shape.hidden + kWarpChannels - 1) / kWarpChannels;
-  const int block_tokens = args.shape.dilation * args.chain_tokens;
-  const int chains = (args.token_capacity + block_tokens - 1) / block_tokens * args.shape.dilation;
+  const int channel_blocks = ceil_div(args.shape.hidden, kWarpChannels);
   const int threads = args.shape.stream_count * kWarpThreads;
+  const int chain_tokens = chain_tokens_of(args, channel_blocks, threads);
+  const int chains =
+      ceil_div(args.token_capacity, args.shape.dilation * chain_tokens) * args.shape.dilation;
   return with_mode(args, [&]<class M>() -> Status {
     const int shared_bytes = threads * Chain<M>::kSharedBytes;
     PLE_CUDA_TRY(cudaFuncSetAttribute(mix_chains_kernel<M>,
@@ -219,7 +244,7 @@ Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t str
         .block_threads = threads,
         .shared_bytes = shared_bytes,
         .is_overlapped = is_overlapped};
-    PLE_CUDA_TRY(launch(mix_chains_kernel<M>, shape, stream, args));
+    PLE_CUDA_TRY(launch(mix_chains_kernel<M>, shape, stream, args, chain_tokens));
     return {};
   });
 }

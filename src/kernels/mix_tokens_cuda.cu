@@ -8,15 +8,18 @@ namespace ple::kernels {
 
 namespace {
 
-// A token's place in its sequence.
+// A token's place in its sequence. While decoding, a token's span has its index: that one is read
+// before it is known.
 struct TokenPlace {
-  int span_index;
+  int span_index = -1;
   PleSpan span;
 
   __device__ TokenPlace(const MixArgs& args, int token) {
+    if (token >= args.token_capacity) return;
     span_index = args.step.token_span[token];
-    // While decoding, a token's span has its index: then it need not be waited for.
     span = args.step.spans[token < args.span_capacity ? token : 0];
+  }
+  __device__ void settle(const MixArgs& args, int token) {
     if (span_index >= 0 && span_index != token) span = args.step.spans[span_index];
   }
 };
@@ -32,10 +35,11 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
   const int index = token - place.span.token_begin;
   const auto highway = lane.highway_of(token);
   typename MixLane<M>::Values values[M::kTaps];
+  Gate kept[kPast];
 #pragma unroll
   for (int tap = 0; tap < kPast; ++tap) {
     const int before = index - (kPast - tap) * args.shape.dilation;
-    if (before < 0) lane.load_ring(place.span, before, values[tap], gates[tap]);
+    if (before < 0) lane.load_ring(place.span, before, values[tap], kept[tap]);
   }
   wait_previous_kernel();
 #pragma unroll
@@ -43,10 +47,18 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
     const int before = index - (kPast - tap) * args.shape.dilation;
     if (before >= 0) values[tap] = lane.values_of(place.span.token_begin + before);
   }
+  const int next_token = token + static_cast<int>(gridDim.y);
+  TokenPlace next(args, next_token);
 #pragma unroll 1
   for (int tap = 0; tap < M::kTaps; ++tap) {
     const int before = index - (kPast - tap) * args.shape.dilation;
     if (before >= 0) gates[tap] = lane.gate_of(place.span.token_begin + before);
+  }
+  next.settle(args, next_token);
+  if (next.span_index >= 0) lane.prefetch(next.span, next_token);
+#pragma unroll
+  for (int tap = 0; tap < kPast; ++tap) {
+    if (index < (kPast - tap) * args.shape.dilation) gates[tap] = kept[tap];
   }
   __syncwarp();
 
@@ -80,7 +92,8 @@ __global__ __launch_bounds__(kMaxMixThreads,
   const int token_count = args.step.counts->token_count;
   for (int token = static_cast<int>(blockIdx.y); token < token_count;
        token += static_cast<int>(gridDim.y)) {
-    const TokenPlace place(args, token);
+    TokenPlace place(args, token);
+    place.settle(args, token);
     if (place.span_index < 0) continue;
     mix_token(args, lane, conv, norm, place, token, gates[threadIdx.x / kWarpThreads]);
   }

@@ -27,8 +27,8 @@ __device__ inline float4 multiply(float4 a, float4 b) {
 // The accumulators of a warp's 16 rows and one slice: column 8j + 2q + b of row r + 8 * half is
 // accumulator [4 * j + 2 * half + b].
 __device__ inline float4 accumulated(const float* slice, int half) {
-  const float* first = slice + half * 2;
-  return {first[0], first[1], first[4], first[5]};
+  return half == 0 ? float4{slice[0], slice[1], slice[4], slice[5]}
+                   : float4{slice[2], slice[3], slice[6], slice[7]};
 }
 
 // Sums of one token and slice over this lane's columns.

@@ -14,7 +14,6 @@ namespace {
 // would do so again for the same token, and a kernel of its own is cheaper.
 constexpr std::int32_t kMaxFusedGateTokens = 64;
 constexpr std::int32_t kMaxMixedTokens = 512;  // above, the last stage walks chains
-constexpr std::int32_t kChainTokens = 16;
 
 struct Scratch {
   std::uint16_t* embeddings = nullptr;
@@ -36,7 +35,7 @@ struct Scratch {
     if (arithmetic == Arithmetic::reference) {
       keys = carver.take<std::uint16_t>(count * streams * hidden);
     } else {
-      sums.sums_per_group = has_wgmma && tokens <= kMaxSlicedTokens ? kGroupSlices : 1;
+      sums.sums_per_group = sums_per_group(has_wgmma, tokens);
       sums.data = carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count) *
                                           static_cast<std::size_t>(sums.sums_per_group));
     }
@@ -45,17 +44,18 @@ struct Scratch {
   }
 };
 
+// step: what the gather reads, in pinned memory where copy brings it to the device.
 Status gather(const PleShape& shape, const RowView& rows, const PleStepView& step,
-              const Scratch& scratch, std::int32_t token_capacity, bool is_overlapped,
+              const StepCopy& copy, const Scratch& scratch, std::int32_t token_capacity,
               cudaStream_t stream) {
   return gather_embeddings_cuda({.rows = rows,
-                                 .counts = step.counts,
+                                 .copy = copy,
                                  .slots = step.slots,
                                  .embeddings = scratch.embeddings,
                                  .embed_dim = shape.embed_dim,
                                  .column_count = shape.column_count,
                                  .token_capacity = token_capacity},
-                                is_overlapped, stream);
+                                false, stream);
 }
 
 // The whole product, without a highway.
@@ -112,7 +112,7 @@ std::size_t ple_layer_scratch_bytes_cuda(const PleShape& shape, Arithmetic arith
   const auto bytes = [&](std::int32_t tokens) {
     return Scratch(nullptr, shape, arithmetic, tokens, true).bytes;
   };
-  return std::max(bytes(token_capacity), bytes(std::min(token_capacity, kMaxSlicedTokens)));
+  return std::max(bytes(token_capacity), bytes(std::min(token_capacity, kMaxSliceSumTokens)));
 }
 
 Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
@@ -126,13 +126,16 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
   const bool is_reference = args.arithmetic == Arithmetic::reference;
   const bool is_gate_fused = !is_reference && args.token_capacity <= kMaxFusedGateTokens;
 
+  StepCopy copy;
+  PleStepView asked = step;
   if (args.pinned_step != nullptr) {
-    PLE_TRY(copy_step_cuda(args.pinned_step, args.step,
-                           PleStepBlock::bytes(args.shape, args.token_capacity, args.span_capacity),
-                           stream));
+    asked = PleStepBlock::view(const_cast<std::byte*>(args.pinned_step), args.shape,
+                               args.token_capacity, args.span_capacity);
+    const std::ptrdiff_t bytes = reinterpret_cast<const std::byte*>(step.slots) - args.step;
+    copy = {reinterpret_cast<const uint4*>(args.pinned_step), reinterpret_cast<uint4*>(args.step),
+            static_cast<std::int32_t>(bytes / static_cast<std::ptrdiff_t>(sizeof(uint4)))};
   }
-  PLE_TRY(gather(args.shape, args.rows, step, scratch, args.token_capacity,
-                 is_overlapped && args.pinned_step != nullptr, stream));
+  PLE_TRY(gather(args.shape, args.rows, asked, copy, scratch, args.token_capacity, stream));
   ProjectArgs product =
       project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
   product.highway_type = args.highway_type;
@@ -153,8 +156,7 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
                     .ring_length = args.ring_length,
                     .token_capacity = args.token_capacity,
                     .span_capacity = args.span_capacity,
-                    .multiprocessor_count = args.traits.multiprocessor_count,
-                    .chain_tokens = kChainTokens};
+                    .multiprocessor_count = args.traits.multiprocessor_count};
   return args.token_capacity <= kMaxMixedTokens ? mix_tokens_cuda(mix, is_overlapped, stream)
                                                 : mix_chains_cuda(mix, is_overlapped, stream);
 }
@@ -166,7 +168,7 @@ Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream
   const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
                         args.traits.has_wgmma());
   const PleStepView step = PleStepBlock::view(args.step, args.shape, args.token_capacity, 0);
-  PLE_TRY(gather(args.shape, args.rows, step, scratch, args.token_capacity, false, stream));
+  PLE_TRY(gather(args.shape, args.rows, step, {}, scratch, args.token_capacity, stream));
   ProjectArgs product =
       project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
   product.group_begin = args.shape.stream_count * tiles.groups_per_stream;

@@ -34,7 +34,8 @@ struct PleStepView {
   PleStepCounts* counts = nullptr;
   PleSpan* spans = nullptr;            // [span_capacity], in the order of their tokens
   std::int32_t* token_span = nullptr;  // [token_capacity], the span of a token, -1 for none
-  SlotId* slots = nullptr;             // [token_capacity, column_count]
+  SlotId* slots = nullptr;             // [token_capacity, column_count]; kNoTokenSlot, the first
+                                       // of a token that is none. They stand last
 };
 
 // A step's block of bytes: the host fills one in pinned memory, the kernels read that or a copy.

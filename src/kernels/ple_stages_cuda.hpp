@@ -14,11 +14,20 @@ namespace ple::kernels {
 // last byte is there sooner than by the copy engine. bytes is a multiple of 16.
 Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes, cudaStream_t stream);
 
+// Vectors of a step's block that are on their way to the device.
+struct StepCopy {
+  const uint4* from = nullptr;
+  uint4* to = nullptr;
+  std::int32_t count = 0;
+};
+
+// The step may lie in pinned memory, and is copied to the device meanwhile.
 struct GatherEmbeddingsArgs {
   RowView rows;
-  const PleStepCounts* counts = nullptr;
-  const SlotId* slots = nullptr;        // [token_capacity, column_count]
-  std::uint16_t* embeddings = nullptr;  // tiles, zero from embed_dim on
+  StepCopy copy;
+  const PleStepCounts* counts = nullptr;  // null: kNoTokenSlot says which tokens there are
+  const SlotId* slots = nullptr;          // [token_capacity, column_count]
+  std::uint16_t* embeddings = nullptr;    // tiles, zero from embed_dim on
   std::int32_t embed_dim = 0;
   std::int32_t column_count = 0;
   std::int32_t token_capacity = 0;
@@ -43,8 +52,13 @@ struct TokenSums {
   std::int32_t sums_per_group = 1;  // or kGroupSlices
 };
 
-// Steps up to this size are split by slices where the device has wgmma.
+// Where the device has wgmma, steps up to kMaxSlicedTokens are split by slices over the
+// multiprocessors, and those up to kMaxSliceSumTokens into tiles of slices, not of groups.
 inline constexpr std::int32_t kMaxSlicedTokens = 64;
+inline constexpr std::int32_t kMaxSliceSumTokens = 256;
+constexpr std::int32_t sums_per_group(bool has_wgmma, std::int32_t token_capacity) {
+  return has_wgmma && token_capacity <= kMaxSliceSumTokens ? kGroupSlices : 1;
+}
 
 struct ProjectArgs {
   PleShape shape;
@@ -68,7 +82,7 @@ struct ProjectArgs {
   std::int32_t multiprocessor_count = 0;
 };
 
-// Up to kMaxSlicedTokens; leaves the sums of slices, the others those of groups.
+// The first up to kMaxSlicedTokens. They leave sums_per_group sums.
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 Status project_mma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
@@ -108,7 +122,6 @@ struct MixArgs {
   std::int32_t token_capacity = 0;
   std::int32_t span_capacity = 0;
   std::int32_t multiprocessor_count = 0;
-  std::int32_t chain_tokens = 1;  // of mix_chains_cuda: of a block, a dilation apart
 };
 
 Status mix_tokens_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);

@@ -12,14 +12,38 @@ namespace {
 
 constexpr int kMaxSlices = 7;
 constexpr int kColumns = kMaxSlices * kSliceColumns;
-constexpr int kStages = 9;
-constexpr int kEarlyStages = 4;  // on their way while the rows are gathered, which wait behind them
-constexpr int kRowBytes = kWarpgroupRows * kTileRowBytes;
-constexpr int kStageBytes = kRowBytes + kMaxSlices * kSliceTileBytes;
-constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
+constexpr int kWeightBytes = kMaxSlices * kSliceTileBytes;
+// Stages of weights on their way while the rows are gathered: as many as keep the memory busy,
+// because the rows wait behind them.
+constexpr int kEarlyFlight = 4;
 constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
+constexpr int kMaxSharedBytes = 224 * 1024;
+constexpr int kFewRows = 8;
+constexpr int kMaxFewChunks = 40;
+
+// kRows: tokens that the shared memory has room for. wgmma reads 64; those behind are no tokens,
+// whatever the bytes there hold. Few come at once, ahead of the stages; more with each stage.
+template <int kRows_, bool kPlain_>
+struct Form {
+  static constexpr bool kPlain = kPlain_;  // see finish_slice
+  static constexpr int kRows = kRows_;
+  static constexpr bool kRowsAtOnce = kRows == kFewRows;
+  static constexpr int kRowBytes = kRows * kTileRowBytes;
+  static constexpr int kAheadBytes = kRowsAtOnce ? kMaxFewChunks * kRowBytes : 0;
+  static constexpr int kWeightsAt = kRowsAtOnce ? 0 : kRowBytes;  // in a stage
+  static constexpr int kStageBytes = kWeightsAt + kWeightBytes;
+  static constexpr int kStages = (kMaxSharedBytes - kTileAlignment - kAheadBytes) / kStageBytes;
+  static constexpr int kSharedBytes = kTileAlignment + kAheadBytes + kStages * kStageBytes;
+  static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
+  static_assert(kStageBytes >= kWarpgroupRows * kTileRowBytes);
+};
 static_assert(kMaxSlicedTokens == kWarpgroupRows);
-static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
+
+// full is of the weights; the rows come later.
+template <class F>
+struct Barriers : StageBarriers<F::kStages> {
+  std::uint64_t rows[F::kStages];  // the first alone where all come at once
+};
 
 // What the sums of all slices of both rows of a lane are taken with. It is read at once, so that
 // its latency is paid once, and before it is needed.
@@ -28,6 +52,11 @@ struct GateInputs {
   Vector4<T> highway[2][kMaxSlices];
   float4 scale[kMaxSlices];
 
+  __device__ float4 of(int half, int slice) const {
+    Vector4<T> vector = highway[0][slice];
+    if (half != 0) vector = highway[1][slice];
+    return vector.value();
+  }
   __device__ void load(const ProjectArgs& args, SlicePlace place) {
     const std::int64_t width = std::int64_t{args.shape.stream_count} * args.shape.hidden;
     const T* rows[2];
@@ -63,6 +92,7 @@ class SliceCopies {
 
   __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
     barrier_expect(barrier, bytes_);
+    barrier_arrive(barrier);
     bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
   }
 
@@ -72,51 +102,73 @@ class SliceCopies {
   std::uint32_t bytes_;
 };
 
-__device__ void produce(const ProjectArgs& args, const PleTiles& tiles,
-                        StageBarriers<kStages>& barriers, std::byte* stages, int tile_count) {
+template <class F>
+__device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+                        std::byte* stages, int tile_count) {
   const int first = static_cast<int>(blockIdx.x);
-  int early = 0;  // chunks whose weights are already on their way
+  int early = 0;  // chunks whose weights were asked for
   {
     const SliceCopies copies(args, tiles, slices_of(args, first, tile_count));
-    for (; early < min(kEarlyStages, tiles.chunk_count); ++early) {
-      copies.start(stages + early * kStageBytes + kRowBytes, early, &barriers.full[early]);
+    for (; early < min(F::kStages, tiles.chunk_count); ++early) {
+      if (early >= kEarlyFlight) barrier_wait(&barriers.full[early - kEarlyFlight], 0);
+      copies.start(stages + early * F::kStageBytes + F::kWeightsAt, early, &barriers.full[early]);
     }
   }
   wait_previous_kernel();
   start_next_kernel();
-  const auto row_bytes =
-      static_cast<std::uint32_t>((args.counts->token_count + 7) / 8 * 8) * kTileRowBytes;
+  const std::uint32_t row_bytes =
+      F::kRowsAtOnce
+          ? 0
+          : static_cast<std::uint32_t>((args.counts->token_count + 7) / 8 * 8) * kTileRowBytes;
   const EmbeddingRows rows(args, tiles, 0);
-  StageCursor<kStages> at;
+  if constexpr (F::kRowsAtOnce) {
+    const auto all_bytes = static_cast<std::uint32_t>(tiles.chunk_count) * F::kRowBytes;
+    barrier_expect(barriers.rows, all_bytes);
+    barrier_arrive(barriers.rows);
+    bulk_copy(stages - F::kAheadBytes, rows.from, all_bytes, barriers.rows);
+  }
+  StageCursor<F::kStages> at;
   for (int tile = first; tile < tile_count; tile += static_cast<int>(gridDim.x)) {
     const SliceCopies copies(args, tiles, slices_of(args, tile, tile_count));
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
-      std::byte* stage = stages + at.stage * kStageBytes;
-      std::uint64_t* full = &barriers.full[at.stage];
+      std::byte* stage = stages + at.stage * F::kStageBytes;
       if (early == 0) {
         barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-        copies.start(stage + kRowBytes, chunk, full);
+        copies.start(stage + F::kWeightsAt, chunk, &barriers.full[at.stage]);
       } else {
         --early;
       }
-      barrier_expect(full, row_bytes);
-      if (row_bytes != 0) bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, full);
-      barrier_arrive(full);
+      if constexpr (!F::kRowsAtOnce) {
+        std::uint64_t* arrived = &barriers.rows[at.stage];
+        barrier_expect(arrived, row_bytes);
+        barrier_arrive(arrived);
+        if (row_bytes != 0) {
+          bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, arrived);
+        }
+      }
       at.advance();
     }
   }
 }
 
 // Multiplies all chunks of the block's slices.
-__device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], StageBarriers<kStages>& barriers,
-                         const std::byte* stages, int chunk_count, StageCursor<kStages>& at) {
+template <class F>
+__device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], Barriers<F>& barriers,
+                         const std::byte* stages, int chunk_count, StageCursor<F::kStages>& at) {
   const bool is_leader = threadIdx.x == 0;
+  if constexpr (F::kRowsAtOnce) barrier_wait(barriers.rows, 0);
   int previous_stage = 0;
   for (int chunk = 0; chunk < chunk_count; ++chunk) {
     barrier_wait(&barriers.full[at.stage], at.parity);
-    const std::byte* stage = stages + at.stage * kStageBytes;
-    const std::uint64_t rows = operand(stage);
-    const std::uint64_t columns = operand(stage + kRowBytes);
+    const std::byte* stage = stages + at.stage * F::kStageBytes;
+    const std::byte* chunk_rows = stage;
+    if constexpr (F::kRowsAtOnce) {
+      chunk_rows = stages - F::kAheadBytes + chunk * F::kRowBytes;
+    } else {
+      barrier_wait(&barriers.rows[at.stage], at.parity);
+    }
+    const std::uint64_t rows = operand(chunk_rows);
+    const std::uint64_t columns = operand(stage + F::kWeightsAt);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < kStepsPerChunk; ++step) {
@@ -134,7 +186,7 @@ __device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], StageBarriers<k
 }
 
 // Takes in one row of every lane. All sums first, so that their shuffles overlap.
-template <class T>
+template <class F, class T>
 __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
                             const float (&sums)[kMaxSlices * kSliceSums],
                             const GateInputs<T>& inputs, Slices slices, int half, int token_count) {
@@ -146,9 +198,8 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
 #pragma unroll
   for (int i = 0; i < kMaxSlices; ++i) {
     if (i < slices.count) {
-      slice_sums[i] =
-          finish_slice(args, place, accumulated(sums + i * kSliceSums, half),
-                       inputs.highway[half][i].value(), inputs.scale[i], token, is_token);
+      slice_sums[i] = finish_slice<F::kPlain>(args, place, accumulated(sums + i * kSliceSums, half),
+                                              inputs.of(half, i), inputs.scale[i], token, is_token);
     }
     place.advance();
   }
@@ -162,11 +213,11 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
   }
 }
 
-template <class T>
-__device__ void consume(const ProjectArgs& args, const PleTiles& tiles,
-                        StageBarriers<kStages>& barriers, const std::byte* stages, int tile_count) {
+template <class F, class T>
+__device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+                        const std::byte* stages, int tile_count) {
   float sums[kMaxSlices * kSliceSums];
-  StageCursor<kStages> at;
+  StageCursor<F::kStages> at;
   for (int tile = static_cast<int>(blockIdx.x); tile < tile_count;
        tile += static_cast<int>(gridDim.x)) {
     const Slices slices = slices_of(args, tile, tile_count);
@@ -176,27 +227,29 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles,
     wait_previous_kernel();
     start_next_kernel();  // not before: the next kernel may then read what the gather wrote
     const int token_count = args.counts->token_count;
-    multiply(sums, barriers, stages, tiles.chunk_count, at);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      finish_rows(args, tiles, sums, inputs, slices, half, token_count);
+    multiply<F>(sums, barriers, stages, tiles.chunk_count, at);
+#pragma unroll 1  // the code is run once, and must be fetched for it
+    for (int half = 0; half < (F::kRows > kFewRows ? 2 : 1); ++half) {
+      finish_rows<F>(args, tiles, sums, inputs, slices, half, token_count);
     }
   }
 }
 
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
+template <class F>
 __global__ __launch_bounds__(kThreads,
                              1) void project_sliced_kernel(const __grid_constant__ ProjectArgs args,
                                                            int tile_count) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ std::byte shared[];
-  __shared__ StageBarriers<kStages> barriers;
-  std::byte* stages = aligned_stages(shared);
+  __shared__ Barriers<F> barriers;
+  std::byte* stages = aligned_stages(shared) + F::kAheadBytes;
   const PleTiles tiles(args.shape);
   if (threadIdx.x == 0) {
-    for (int stage = 0; stage < kStages; ++stage) {
+    for (int stage = 0; stage < F::kStages; ++stage) {
       barrier_init(&barriers.full[stage], 1);
+      barrier_init(&barriers.rows[stage], 1);
       barrier_init(&barriers.empty[stage], 1);
     }
     barrier_init_fence();
@@ -204,31 +257,45 @@ __global__ __launch_bounds__(kThreads,
   __syncthreads();
   if (threadIdx.x < kWarpgroupThreads) {
     if (args.highway_type == HighwayType::f32) {
-      consume<float>(args, tiles, barriers, stages, tile_count);
+      consume<F, float>(args, tiles, barriers, stages, tile_count);
     } else {
-      consume<std::uint16_t>(args, tiles, barriers, stages, tile_count);
+      consume<F, std::uint16_t>(args, tiles, barriers, stages, tile_count);
     }
   } else if (threadIdx.x == kWarpgroupThreads) {
-    produce(args, tiles, barriers, stages, tile_count);
+    produce<F>(args, tiles, barriers, stages, tile_count);
   }
 #endif
+}
+
+template <class F>
+Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
+  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
+  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
+  const int tile_count = std::max(least, std::min(slices, args.multiprocessor_count));
+  const int blocks = std::min(tile_count, args.multiprocessor_count);
+  PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel<F>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
+  const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
+                     .block_threads = kThreads,
+                     .shared_bytes = F::kSharedBytes,
+                     .is_overlapped = is_overlapped};
+  PLE_CUDA_TRY(launch(project_sliced_kernel<F>, shape, stream, args, tile_count));
+  return {};
+}
+
+template <bool kPlain>
+Status project_plain_or_not(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
+  if (args.token_capacity <= kFewRows && PleTiles(args.shape).chunk_count <= kMaxFewChunks) {
+    return project_with<Form<kFewRows, kPlain>>(args, is_overlapped, stream);
+  }
+  return project_with<Form<kMaxSlicedTokens, kPlain>>(args, is_overlapped, stream);
 }
 
 }  // namespace
 
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
-  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
-  const int tile_count = std::max(least, std::min(slices, args.multiprocessor_count));
-  const int blocks = std::min(tile_count, args.multiprocessor_count);
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
-  const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
-                     .block_threads = kThreads,
-                     .shared_bytes = kSharedBytes,
-                     .is_overlapped = is_overlapped};
-  PLE_CUDA_TRY(launch(project_sliced_kernel, shape, stream, args, tile_count));
-  return {};
+  return is_plain(args) ? project_plain_or_not<true>(args, is_overlapped, stream)
+                        : project_plain_or_not<false>(args, is_overlapped, stream);
 }
 
 }  // namespace ple::kernels

@@ -11,6 +11,11 @@ struct Slices {
   int count;
 };
 
+// See finish_slice.
+inline bool is_plain(const ProjectArgs& args) {
+  return args.arithmetic == Arithmetic::mixed && args.bias == nullptr && !args.rounds_keys;
+}
+
 // The slices of a tile, of which there are tile_count.
 __device__ inline Slices slices_of(const ProjectArgs& args, int tile, int tile_count) {
   const int total = (args.group_end - args.group_begin) * kGroupSlices;
@@ -56,10 +61,22 @@ class SlicePlace {
   int in_stream_;
 };
 
-// Takes in one slice of one token.
+// Takes in one slice of one token. kPlain: in mixed arithmetic, without a bias or rounded keys,
+// which is known when the kernel is compiled, because the code is run once and must be fetched for
+// it.
+template <bool kPlain>
 __device__ inline ColumnSums finish_slice(const ProjectArgs& args, const SlicePlace& place,
                                           float4 accumulators, float4 highway, float4 scale,
                                           std::int64_t token, bool is_token) {
+  if constexpr (kPlain) {
+    if (!place.is_value()) {
+      return gate_sums(accumulators, place.is_inside() ? highway : float4{}, scale);
+    }
+    const float4 values = stored<std::uint16_t>(accumulators);
+    auto* row = static_cast<std::uint16_t*>(args.values) + token * args.shape.hidden;
+    if (is_token && place.is_inside()) store4(row + place.column(), values);
+    return value_sums(values);  // the padding's weights are zero
+  }
   if (!place.is_inside()) return {};
   const float4 product = with_bias(args, place.stream(), place.column(), accumulators);
   if (place.is_value() && args.arithmetic == Arithmetic::float32) {

@@ -1,5 +1,5 @@
 #include "device/cuda_check.hpp"
-#include "kernels/project_wgmma.cuh"
+#include "kernels/project_slices.cuh"
 
 // The product for many tokens on Hopper: a persistent grid of clusters. The blocks of a cluster
 // have different tokens and the same groups of columns, of which each reads its share and sends it
@@ -12,24 +12,26 @@ namespace {
 constexpr int kProducerRegisters = 40;
 constexpr int kConsumerRegisters = 232;
 constexpr int kConsumers = 2;
+constexpr int kEarlyStages = 2;  // of weights, before the rows are known, which wait behind them
 constexpr int kThreads = (kConsumers + 1) * kWarpgroupThreads;
 
-// kRowTiles: wgmma row tiles of a consumer; kGroups: groups of columns of a tile. The consumers
+// kRowTiles: wgmma row tiles of a consumer; kSlices: slices of columns of a tile. The consumers
 // share a tile, each with its rows, or take turns at tiles of their own, so that one multiplies
 // while the other finishes.
-template <int kRowTiles_, int kGroups_, bool kShareTile_, int kStages_, int kBlocks_, bool kPlain_>
+template <int kRowTiles_, int kSlices_, bool kShareTile_, int kStages_, int kBlocks_, bool kPlain_>
 struct Form {
-  static constexpr bool kPlain = kPlain_;  // see with_bias
+  static constexpr bool kPlain = kPlain_;  // see with_bias, finish_slice
   static constexpr int kRowTiles = kRowTiles_;
-  static constexpr int kGroups = kGroups_;
+  static constexpr int kSlices = kSlices_;
   static constexpr bool kShareTile = kShareTile_;
   static constexpr int kStages = kStages_;
   static constexpr int kBlocks = kBlocks_;  // of a cluster
 
-  static constexpr int kColumns = kGroups * kGroupColumns;
+  static constexpr bool kLeavesGroups = kSlices % kGroupSlices == 0;  // sums of these
+  static constexpr int kColumns = kSlices * kSliceColumns;
   static constexpr int kRows = kRowTiles * kWarpgroupRows * (kShareTile ? kConsumers : 1);
   static constexpr int kRowBytes = kRows * kTileRowBytes;
-  static constexpr int kStageBytes = kRowBytes + kGroups * kGroupTileBytes;
+  static constexpr int kStageBytes = kRowBytes + kSlices * kSliceTileBytes;
   static constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
   static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
   static_assert(kRows == kMaxBlockRows);
@@ -42,40 +44,45 @@ struct Barriers : StageBarriers<F::kStages> {
 
 struct Tile {
   int row;    // first token of this block
-  int group;  // first group
+  int slice;  // first slice
 };
 
+template <class F>
+__device__ int slice_count(const ProjectArgs& args, Tile tile) {
+  return min(F::kSlices, args.group_end * kGroupSlices - tile.slice);
+}
+
 // A cluster's tiles in an order in which those that run at the same time share operands in the L2:
-// all groups for a band of rows, then the next band.
+// all columns for a band of rows, then the next band.
 template <class F>
 class TileOrder {
  public:
   __device__ TileOrder(const ProjectArgs& args, int token_count)
       : row_tiles_((token_count + kClusterRows - 1) / kClusterRows),
-        group_tiles_((args.group_end - args.group_begin + F::kGroups - 1) / F::kGroups),
-        group_begin_(args.group_begin) {}
-  __device__ int count() const { return row_tiles_ * group_tiles_; }
+        begin_(args.group_begin * kGroupSlices),
+        column_tiles_((args.group_end * kGroupSlices - begin_ + F::kSlices - 1) / F::kSlices) {}
+  __device__ int count() const { return row_tiles_ * column_tiles_; }
   __device__ Tile tile(int index) const {
-    const int band = index / (kBand * group_tiles_);
-    const int in_band = index - band * kBand * group_tiles_;
+    const int band = index / (kBand * column_tiles_);
+    const int in_band = index - band * kBand * column_tiles_;
     const int rows = min(kBand, row_tiles_ - band * kBand);
     const int row_tile = band * kBand + in_band % rows;
     return {row_tile * kClusterRows + cluster_rank() * F::kRows,
-            group_begin_ + in_band / rows * F::kGroups};
+            begin_ + in_band / rows * F::kSlices};
   }
 
  private:
   static constexpr int kClusterRows = F::kRows * F::kBlocks;
   static constexpr int kBand = 16 / F::kBlocks;
   int row_tiles_;
-  int group_tiles_;
-  int group_begin_;
+  int begin_;  // slice
+  int column_tiles_;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // The copies of one tile's chunks. Every block of the cluster calls start for every chunk: it
-// brings its own rows, and its share of the groups to all.
+// brings its own rows, and its share of the columns to all.
 template <class F>
 class TileCopies {
  public:
@@ -84,25 +91,32 @@ class TileCopies {
         row_bytes_(static_cast<std::uint32_t>(
                        max(0, min(F::kRows, (token_count - tile.row + 7) / 8 * 8))) *
                    kTileRowBytes),
-        group_bytes_(static_cast<std::uint32_t>(min(F::kGroups, args.group_end - tile.group)) *
-                     kGroupTileBytes),
-        share_at_(static_cast<std::uint32_t>(cluster_rank()) * (group_bytes_ / F::kBlocks)),
+        column_bytes_(static_cast<std::uint32_t>(slice_count<F>(args, tile)) * kSliceTileBytes),
+        share_at_(static_cast<std::uint32_t>(cluster_rank()) * (column_bytes_ / F::kBlocks)),
         share_(reinterpret_cast<const std::byte*>(args.projection) +
-               tiles.projection_at(0, tile.group) + share_at_),
+               std::int64_t{tile.slice} * kSliceTileBytes + share_at_),
         chunk_bytes_(tiles.projection_at(1, 0)) {}
 
   __device__ void start(std::byte* stage, int chunk, std::uint64_t* full) const {
-    barrier_expect(full, row_bytes_ + group_bytes_);
+    start_columns(stage, chunk, full);
+    start_rows(stage, chunk, full);
+  }
+  // The same in two steps: the weights never change, so they may come before the rows are known.
+  __device__ void start_columns(std::byte* stage, int chunk, std::uint64_t* full) const {
+    barrier_expect(full, column_bytes_);
+    bulk_copy_all<F::kBlocks>(stage + F::kRowBytes + share_at_, share_ + chunk * chunk_bytes_,
+                              column_bytes_ / F::kBlocks, full);
+  }
+  __device__ void start_rows(std::byte* stage, int chunk, std::uint64_t* full) const {
+    barrier_expect(full, row_bytes_);
     barrier_arrive(full);
     if (row_bytes_ != 0) bulk_copy(stage, rows_.from + chunk * rows_.chunk_bytes, row_bytes_, full);
-    bulk_copy_all<F::kBlocks>(stage + F::kRowBytes + share_at_, share_ + chunk * chunk_bytes_,
-                              group_bytes_ / F::kBlocks, full);
   }
 
  private:
   const EmbeddingRows rows_;
   const std::uint32_t row_bytes_;
-  const std::uint32_t group_bytes_;
+  const std::uint32_t column_bytes_;
   const std::uint32_t share_at_;
   const std::byte* const share_;
   const std::int64_t chunk_bytes_;
@@ -111,17 +125,32 @@ class TileCopies {
 template <class F>
 __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
                         std::byte* stages) {
+  const int cluster = static_cast<int>(blockIdx.x) / F::kBlocks;
+  int early = 0;  // chunks whose weights are already on their way
+  if (args.token_capacity <= F::kRows * F::kBlocks) {  // then the order is known without the step
+    const TileOrder<F> order(args, args.token_capacity);
+    const TileCopies<F> copies(args, tiles, order.tile(cluster), 0);
+    for (; early < min(kEarlyStages, tiles.chunk_count); ++early) {
+      copies.start_columns(stages + early * F::kStageBytes, early, &barriers.full[early]);
+    }
+  }
   wait_previous_kernel();
   start_next_kernel();
   const int token_count = args.counts->token_count;
-  const TileOrder<F> order(args, token_count);
+  const TileOrder<F> order(args, max(token_count, 1));  // what was asked for early must arrive
   StageCursor<F::kStages> at;
-  for (int index = static_cast<int>(blockIdx.x) / F::kBlocks; index < order.count();
+  for (int index = cluster; index < order.count();
        index += static_cast<int>(gridDim.x) / F::kBlocks) {
     const TileCopies<F> copies(args, tiles, order.tile(index), token_count);
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
-      barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-      copies.start(stages + at.stage * F::kStageBytes, chunk, &barriers.full[at.stage]);
+      std::byte* stage = stages + at.stage * F::kStageBytes;
+      if (early > 0) {
+        --early;
+        copies.start_rows(stage, chunk, &barriers.full[at.stage]);
+      } else {
+        barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+        copies.start(stage, chunk, &barriers.full[at.stage]);
+      }
       at.advance(1);
     }
   }
@@ -170,22 +199,69 @@ __device__ void prefetch_highway(const ProjectArgs& args, const PleTiles& tiles,
   constexpr int kLineBytes = 128;
   if (args.highway == nullptr) return;
   const int element_bytes = args.highway_type == HighwayType::f32 ? 4 : 2;
+  const int width = args.shape.stream_count * args.shape.hidden;
+  const SlicePlace place(args.shape, tiles, tile.slice);
+  if (place.is_value()) return;
+  const int channel =
+      place.stream() * args.shape.hidden + min(place.column(), args.shape.hidden - 1);
   const int line_count = (F::kColumns * element_bytes + kLineBytes - 1) / kLineBytes + 1;
-  const int stream = tile.group / tiles.groups_per_stream;
-  if (stream >= args.shape.stream_count) return;
-  const int column = (tile.group - stream * tiles.groups_per_stream) * kGroupColumns;
   for (int i = static_cast<int>(threadIdx.x) % kWarpgroupThreads; i < kWarpgroupRows * line_count;
        i += kWarpgroupThreads) {
     const std::int64_t token = tile.row + consumer * kWarpgroupRows + i / line_count;
-    const std::int64_t element =
-        (token * args.shape.stream_count + stream) * args.shape.hidden + column;
-    const int byte = i % line_count * kLineBytes;
-    if (token >= token_count ||
-        column * element_bytes + byte >= args.shape.hidden * element_bytes) {
-      continue;
-    }
+    const int byte = channel * element_bytes + i % line_count * kLineBytes;
+    if (token >= token_count || byte >= width * element_bytes) continue;
     asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const std::byte*>(args.highway) +
-                                                  element * element_bytes + byte));
+                                                  token * width * element_bytes + byte));
+  }
+}
+
+// Takes in a tile's slices for both rows of a lane, of type T in the highway.
+template <class F, class T>
+__device__ void finish_slices(const ProjectArgs& args, const PleTiles& tiles, const float* sums,
+                              Slices slices, std::int64_t first_token, int token_count) {
+  constexpr int kBatch = 5;  // whose latency is paid at once
+  const std::int64_t width = std::int64_t{args.shape.stream_count} * args.shape.hidden;
+  const std::int64_t last = args.token_capacity - 1;
+  const T* rows[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const std::int64_t token = first_token + 8 * half;
+    rows[half] = static_cast<const T*>(args.highway) + (token < last ? token : last) * width;
+  }
+  SlicePlace place(args.shape, tiles, slices.begin);
+#pragma unroll
+  for (int first = 0; first < F::kSlices; first += kBatch) {
+    Vector4<T> highway[kBatch][2];
+    float4 scale[kBatch];
+    SlicePlace asked = place;
+#pragma unroll
+    for (int i = 0; i < kBatch && first + i < F::kSlices; ++i) {
+      const std::int64_t channel = asked.channel();
+      scale[i] = load4(args.gate_scale + channel);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (args.highway != nullptr) highway[i][half].load(rows[half] + channel);
+      }
+      asked.advance();
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch && first + i < F::kSlices; ++i) {
+      const int slice = first + i;
+      if (slice >= slices.count) return;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const std::int64_t token = first_token + 8 * half;
+        const bool is_token = token < token_count;
+        const ColumnSums slice_sums = quad_sums(
+            finish_slice<F::kPlain>(args, place, accumulated(sums + slice * kSliceSums, half),
+                                    highway[i][half].value(), scale[i], token, is_token));
+        if (is_token && threadIdx.x % kQuadThreads == 0 && args.sums.data != nullptr) {
+          store_sums(args.sums, token * tiles.group_count * kGroupSlices + slices.begin + slice,
+                     slice_sums);
+        }
+      }
+      place.advance();
+    }
   }
 }
 
@@ -197,11 +273,20 @@ __device__ void finish_tile(const ProjectArgs& args, const PleTiles& tiles,
 #pragma unroll
   for (int m = 0; m < F::kRowTiles; ++m) {
     const std::int64_t token = tile.row + first_row + m * kWarpgroupRows + accumulator_row();
+    if constexpr (F::kLeavesGroups) {
 #pragma unroll
-    for (int g = 0; g < F::kGroups; ++g) {
-      if (tile.group + g >= args.group_end) break;
-      finish_group<F::kPlain>(args, tiles, &sums[m][g * kGroupColumns / 2], tile.group + g, token,
-                              token_count);
+      for (int g = 0; g < F::kSlices / kGroupSlices; ++g) {
+        if (tile.slice / kGroupSlices + g >= args.group_end) break;
+        finish_group<F::kPlain>(args, tiles, &sums[m][g * kGroupColumns / 2],
+                                tile.slice / kGroupSlices + g, token, token_count);
+      }
+    } else {
+      const Slices slices{tile.slice, slice_count<F>(args, tile)};
+      if (args.highway_type == HighwayType::f32) {
+        finish_slices<F, float>(args, tiles, sums[m], slices, token, token_count);
+      } else {
+        finish_slices<F, std::uint16_t>(args, tiles, sums[m], slices, token, token_count);
+      }
     }
   }
 }
@@ -212,7 +297,7 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
   wait_previous_kernel();
   start_next_kernel();  // not before: the next kernel may then read what the gather wrote
   const int token_count = args.counts->token_count;
-  const TileOrder<F> order(args, token_count);
+  const TileOrder<F> order(args, max(token_count, 1));  // what was asked for early must arrive
   const int clusters = static_cast<int>(gridDim.x) / F::kBlocks;
   constexpr int kTurns = F::kShareTile ? 1 : kConsumers;
   const int turn = F::kShareTile ? 0 : consumer;
@@ -273,8 +358,9 @@ __global__ __cluster_dims__(F::kBlocks)
 template <class F>
 Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
   constexpr int kClusterRows = F::kRows * F::kBlocks;
-  const int group_tiles = (args.group_end - args.group_begin + F::kGroups - 1) / F::kGroups;
-  const int tiles = (args.token_capacity + kClusterRows - 1) / kClusterRows * group_tiles;
+  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
+  const int column_tiles = (slices + F::kSlices - 1) / F::kSlices;
+  const int tiles = (args.token_capacity + kClusterRows - 1) / kClusterRows * column_tiles;
   const int resident = args.multiprocessor_count / F::kBlocks;
   PLE_CUDA_TRY(cudaFuncSetAttribute(project_tiled_kernel<F>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
@@ -287,28 +373,24 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
   return {};
 }
 
-// Some tokens: all tiles run at once, wide ones. Many: what fills the rounds of the grid best.
+// Some tokens: all tiles run at once, on nearly all multiprocessors. Many: what fills the rounds of
+// the grid best.
 template <bool kPlain>
-using SomeTokens = Form<1, 3, true, 4, 2, kPlain>;
+using SomeTokens = Form<1, 13, true, 5, 2, kPlain>;
 template <bool kPlain>
-using ManyTokens = Form<2, 2, false, 6, 2, kPlain>;
-constexpr int kMaxSomeTokens = 256;
-
-template <bool kPlain>
-Status project_plain_or_not(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  if (args.token_capacity <= kMaxSomeTokens) {
-    return project_with<SomeTokens<kPlain>>(args, is_overlapped, stream);
-  }
-  return project_with<ManyTokens<kPlain>>(args, is_overlapped, stream);
-}
+using ManyTokens = Form<2, 10, false, 6, 2, kPlain>;
 
 }  // namespace
 
 Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  if (args.bias == nullptr && !args.rounds_keys) {
-    return project_plain_or_not<true>(args, is_overlapped, stream);
+  if (args.token_capacity <= kMaxSliceSumTokens) {
+    return is_plain(args) ? project_with<SomeTokens<true>>(args, is_overlapped, stream)
+                          : project_with<SomeTokens<false>>(args, is_overlapped, stream);
   }
-  return project_plain_or_not<false>(args, is_overlapped, stream);
+  if (args.bias == nullptr && !args.rounds_keys) {
+    return project_with<ManyTokens<true>>(args, is_overlapped, stream);
+  }
+  return project_with<ManyTokens<false>>(args, is_overlapped, stream);
 }
 
 }  // namespace ple::kernels

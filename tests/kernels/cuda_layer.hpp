@@ -87,6 +87,9 @@ class CudaLayer {
     const kernels::PleStepView step = view(block_.data());
     std::fill_n(step.token_span, capacity_, -1);
     std::fill_n(step.slots, std::int64_t{capacity_} * problem_.shape.column_count, 0xFFFFFFF0U);
+    for (std::int32_t i = 0; i < capacity_; ++i) {
+      step.slots[std::int64_t{i} * problem_.shape.column_count] = kNoTokenSlot;
+    }
     std::vector<float> highway(static_cast<std::size_t>(capacity_ * problem_.channel_count()), NAN);
     std::int32_t token = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {

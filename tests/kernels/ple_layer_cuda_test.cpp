@@ -30,7 +30,9 @@ std::vector<PleSequence> make_sequences(const PleProblem& problem,
 
 double tolerance_of(Arithmetic arithmetic, HighwayType type) {
   if (type == HighwayType::bf16) return 4e-3;  // one rounding of the output
-  return arithmetic == Arithmetic::float32 ? 5e-6 : arithmetic == Arithmetic::mixed ? 2e-3 : 1.5e-3;
+  // In reference, a sum in another order may flip a gate's rounding, 2^-8 of all that a sequence of
+  // one token adds.
+  return arithmetic == Arithmetic::float32 ? 5e-6 : arithmetic == Arithmetic::mixed ? 2e-3 : 4e-3;
 }
 
 // Cases of the shared list, and some as wide and as long as every form of the product needs.
