@@ -29,10 +29,11 @@ std::vector<PleSequence> make_sequences(const PleProblem& problem,
 }
 
 double tolerance_of(Arithmetic arithmetic, HighwayType type) {
+  // In reference, a sum in another order may flip the rounding of a gate, 2^-8 of what a sequence of
+  // one token adds; in bf16 the output's rounding adds to it.
+  if (arithmetic == Arithmetic::reference) return 6e-3;
   if (type == HighwayType::bf16) return 4e-3;  // one rounding of the output
-  // In reference, a sum in another order may flip a gate's rounding, 2^-8 of all that a sequence of
-  // one token adds.
-  return arithmetic == Arithmetic::float32 ? 5e-6 : arithmetic == Arithmetic::mixed ? 2e-3 : 4e-3;
+  return arithmetic == Arithmetic::float32 ? 5e-6 : 2e-3;
 }
 
 // Cases of the shared list, and some as wide and as long as every form of the product needs.
