@@ -29,8 +29,8 @@ std::vector<PleSequence> make_sequences(const PleProblem& problem,
 }
 
 double tolerance_of(Arithmetic arithmetic, HighwayType type) {
-  // In reference, a sum in another order may flip the rounding of a gate, 2^-8 of what a sequence of
-  // one token adds; in bf16 the output's rounding adds to it.
+  // In reference, a sum in another order may flip the rounding of a gate, 2^-8 of what a sequence
+  // of one token adds; in bf16 the output's rounding adds to it.
   if (arithmetic == Arithmetic::reference) return 6e-3;
   if (type == HighwayType::bf16) return 4e-3;  // one rounding of the output
   return arithmetic == Arithmetic::float32 ? 5e-6 : 2e-3;
