@@ -44,11 +44,39 @@ TEST_P(PleLayerCases, AgreeWithFloat64) {
   const auto sequences = make_sequences(problem, layer_case.sequence_lengths, seed);
   CpuLayer layer(problem, sequences, {.arithmetic = arithmetic, .highway_type = highway_type});
   layer.step_rest();
-  const PleOracle oracle(problem, arithmetic);
+  const double bound = tolerance_of(arithmetic, highway_type);
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     if (sequences[i].token_count == 0) continue;
-    const auto expected = oracle.run(embeddings_of(problem, sequences[i]), sequences[i].highway);
-    EXPECT_LT(relative_error(layer.output(i), expected), tolerance_of(arithmetic, highway_type));
+    EXPECT_LT(error_to_float64(layer.output(i), problem, arithmetic,
+                               embeddings_of(problem, sequences[i]), sequences[i].highway, bound),
+              bound);
+  }
+}
+
+TEST(PleOracle, TellsAMovedGateFromAWrongOne) {
+  constexpr double kBound = 1.5e-3;
+  const kernels::PleShape shape{.hidden = 160,
+                                .stream_count = 2,
+                                .column_count = 4,
+                                .tap_count = 4,
+                                .dilation = 3,
+                                .eps = 1e-6F};
+  const PleProblem problem = make_ple_problem(shape, RowFormat::bf16, 40, 7);
+  const PleSequence sequence = make_ple_sequence(problem, 2, 8);
+  const auto embeddings = embeddings_of(problem, sequence);
+  const auto error_of = [&](MovedGate moved) {
+    const auto output =
+        PleOracle(problem, Arithmetic::reference).run(embeddings, sequence.highway, moved);
+    return error_to_float64(output, problem, Arithmetic::reference, embeddings, sequence.highway,
+                            kBound);
+  };
+  for (const std::size_t token : {0, 1}) {
+    for (const std::size_t stream : {0, 1}) {
+      EXPECT_LT(error_of({token, stream, 1}), kBound);
+      EXPECT_LT(error_of({token, stream, -1}), kBound);
+      EXPECT_GT(error_of({token, stream, 4}), kBound);
+      EXPECT_GT(error_of({token, stream, -4}), kBound);
+    }
   }
 }
 

@@ -41,6 +41,18 @@ class TableAllocationTest : public testing::TestWithParam<IoBackend> {
     return batch->wait(std::chrono::minutes(5));
   }
 
+  // Calls body with a table whose reads the plan can make fail, for every count of allocations
+  // that its threads may make.
+  template <class Body>
+  void for_each_count(const Body& body) {
+    for (std::int64_t allocations = 0; allocations < kAllocationsMax; ++allocations) {
+      test::FaultPlan faults;
+      auto table = open(faults.wrap());
+      ASSERT_TRUE(table.is_ok()) << table.status().message();
+      body(allocations, faults, *table.value());
+    }
+  }
+
   test::Random random_;
   const test::TableFiles files_{
       random_, {.row_count = 200, .part_bytes = {256, 8}, .shard_count = 3, .file_count = 2}};
@@ -62,23 +74,20 @@ TEST_P(TableAllocationTest, RunningOutWhileAThreadStartsFailsTheOpening) {
 
 // Of reads that fail, which is when there are sentences to write and rows to read alone.
 TEST_P(TableAllocationTest, RunningOutInAThreadFailsTheStepAlone) {
-  for (std::int64_t allocations = 0; allocations < kAllocationsMax; ++allocations) {
-    test::FaultPlan faults;
-    auto table = open(faults.wrap());
-    ASSERT_TRUE(table.is_ok()) << table.status().message();
+  for_each_count([&](std::int64_t allocations, test::FaultPlan& faults, Table& table) {
     faults.set_rule([=](const ReadOperation&) {
       test::fail_allocation_after(allocations);
       return test::Fault::fail(EIO);
     });
-    const Status status = read_all(*table.value());
+    const Status status = read_all(table);
     EXPECT_EQ(status.code(), StatusCode::io_error) << status.message();
     faults.set_rule([](const ReadOperation&) {
       test::fail_allocation_after(-1);
       return test::Fault::none();
     });
-    const Status again = read_all(*table.value());
+    const Status again = read_all(table);
     EXPECT_TRUE(again.is_ok()) << again.message();
-  }
+  });
 }
 
 TEST_P(TableAllocationTest, RunningOutWhenAFileVanishedFailsTheStepAlone) {
@@ -87,21 +96,18 @@ TEST_P(TableAllocationTest, RunningOutWhenAFileVanishedFailsTheStepAlone) {
       std::filesystem::rename(file.path + from, file.path + to);
     }
   };
-  for (std::int64_t allocations = 0; allocations < kAllocationsMax; ++allocations) {
-    test::FaultPlan faults;
-    auto table = open(faults.wrap());
-    ASSERT_TRUE(table.is_ok()) << table.status().message();
+  for_each_count([&](std::int64_t allocations, test::FaultPlan& faults, Table& table) {
     faults.set_rule([=](const ReadOperation&) {
       test::fail_allocation_after(allocations);
       return test::Fault::none();
     });
     move_files("", ".away");
-    const Status status = read_all(*table.value());
+    const Status status = read_all(table);
     move_files(".away", "");
     EXPECT_EQ(status.code(), StatusCode::io_error) << status.message();
-    const Status again = read_all(*table.value());
+    const Status again = read_all(table);
     EXPECT_TRUE(again.is_ok()) << again.message();
-  }
+  });
 }
 
 TEST_P(TableAllocationTest, AWarmBatchAllocatesNothing) {
