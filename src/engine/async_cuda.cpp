@@ -92,7 +92,7 @@ Result<bool> AsyncCuda::is_device_address(const void* address) const {
 }
 
 Result<std::unique_ptr<Fence>> AsyncCuda::make_fence() {
-  return std::unique_ptr<Fence>(std::make_unique<CudaFence>(traits_.device_index, *placements_));
+  return CudaFence::create(traits_.device_index, *placements_);
 }
 
 Result<bool> AsyncCuda::is_capturing(void* stream) {

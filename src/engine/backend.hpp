@@ -27,9 +27,11 @@ struct LayerOptions {
 class Fence {
  public:
   virtual ~Fence() = default;
+  // To record this stream then takes no memory, until clear.
+  virtual Status reserve(void* stream) = 0;
   // What the stream holds by now is awaited as well. Refused while the stream is being captured.
   virtual Status record(void* stream) = 0;
-  // The same for the placements given to the sink by now.
+  // The same for the placements given to the sink by now; needs no memory.
   virtual Status record_placements() = 0;
   virtual Result<bool> is_passed() = 0;
   virtual Status wait() = 0;

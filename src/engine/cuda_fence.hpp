@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/status.hpp"
@@ -14,25 +15,31 @@ namespace ple {
 // One event for each stream that a step used.
 class CudaFence final : public Fence {
  public:
-  CudaFence(std::int32_t device_index, const CudaPlacements& placements)
-      : device_index_(device_index), placements_(placements) {}
+  static Result<std::unique_ptr<Fence>> create(std::int32_t device_index,
+                                               const CudaPlacements& placements);
 
+  Status reserve(void* stream) override { return mark_of(stream).status(); }
   Status record(void* stream) override;
   Status record_placements() override { return record(placements_.stream()); }
   Result<bool> is_passed() override;
   Status wait() override;
-  void clear() override { recorded_count_ = 0; }
+  void clear() override;
 
  private:
   struct Mark {
     cudaStream_t stream = nullptr;
     CudaEvent event;
+    bool is_recorded = false;
   };
+
+  CudaFence(std::int32_t device_index, const CudaPlacements& placements)
+      : device_index_(device_index), placements_(placements) {}
+  Result<Mark*> mark_of(void* stream);
 
   const std::int32_t device_index_;
   const CudaPlacements& placements_;
-  std::vector<Mark> marks_;  // the first recorded_count_ are of this step
-  std::size_t recorded_count_ = 0;
+  std::vector<Mark> marks_;  // the first used_count_ have a stream, the very first the placements'
+  std::size_t used_count_ = 0;
 };
 
 }  // namespace ple

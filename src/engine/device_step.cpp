@@ -7,9 +7,12 @@
 namespace ple {
 
 Result<std::unique_ptr<DeviceStep>> DeviceStep::create(AsyncDevice& device, InFlight& in_flight,
-                                                       std::vector<StagedRows*> rows) {
+                                                       std::vector<StagedRows*> rows,
+                                                       std::size_t states_max) {
   std::unique_ptr<DeviceStep> step(new DeviceStep(device, in_flight));
+  in_flight.enroll(step->lease_);
   step->lease_.rows = std::move(rows);
+  step->lease_.states.reserve(states_max);
   PLE_TRY_ASSIGN(step->lease_.fence, device.make_fence());
   if (device.has_graph_wait()) {
     PLE_TRY_ASSIGN(step->flag_, device.make_flag());
@@ -18,10 +21,12 @@ Result<std::unique_ptr<DeviceStep>> DeviceStep::create(AsyncDevice& device, InFl
 }
 
 DeviceStep::~DeviceStep() {
-  if (in_flight_.end(lease_).is_ok()) return;
-  // A device that does not answer even now runs nothing any more.
-  static_cast<void>(device_.wait_for_all());
-  in_flight_.end_now(lease_);
+  if (!in_flight_.end(lease_).is_ok()) {
+    // A device that does not answer even now runs nothing any more.
+    static_cast<void>(device_.wait_for_all());
+    in_flight_.end_now(lease_);
+  }
+  in_flight_.dismiss(lease_);
 }
 
 Status DeviceStep::begin() {
@@ -36,6 +41,7 @@ Status DeviceStep::begin() {
 }
 
 Status DeviceStep::place(void* stream) {
+  PLE_TRY(lease_.fence->reserve(stream));
   has_placed_ = true;
   for (StagedRows* rows : lease_.rows) PLE_TRY(rows->place(device_.placements()));
   return device_.join_placements(stream);
@@ -83,12 +89,11 @@ Status DeviceStep::await_flag() {
 
 Status DeviceStep::record_prepared() { return is_prepared_ ? record(prepared_stream_) : Status(); }
 
-void DeviceStep::end(std::vector<std::shared_ptr<SlotMemory>> states) {
+void DeviceStep::end() {
   if (has_placed_ && !has_fence_) {
     has_fence_ = lease_.fence->record_placements().is_ok();
     if (!has_fence_) static_cast<void>(device_.wait_for_all());
   }
-  lease_.states = std::move(states);
   in_flight_.add(lease_);
   if (!has_fence_) in_flight_.end_now(lease_);
 }

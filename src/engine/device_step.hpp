@@ -19,7 +19,8 @@ class DeviceStep {
  public:
   // rows: of the step's layers, all released; they outlive this object.
   static Result<std::unique_ptr<DeviceStep>> create(AsyncDevice& device, InFlight& in_flight,
-                                                    std::vector<StagedRows*> rows);
+                                                    std::vector<StagedRows*> rows,
+                                                    std::size_t states_max);
   // Waits for the device.
   ~DeviceStep();
 
@@ -27,7 +28,9 @@ class DeviceStep {
 
   // Waits until the device has passed the batch before. What other steps hold in vain is freed.
   Status begin();
-  // Every row is placed before what follows on the stream.
+  // The carried states that the batch uses, up to states_max; filled while it is staged.
+  std::vector<std::shared_ptr<SlotMemory>>& states() { return lease_.states; }
+  // Every row is placed before what follows on the stream. To record that takes no memory.
   Status place(void* stream);
   // After work was enqueued on the stream. On failure the device is waited for.
   Status record(void* stream);
@@ -43,8 +46,9 @@ class DeviceStep {
 
   // Whatever was launched on the prepared stream by now belongs to the batch.
   Status record_prepared();
-  // The batch is over for the host: its rows are released when the device has passed it.
-  void end(std::vector<std::shared_ptr<SlotMemory>> states);
+  // The batch is over for the host: its rows are released when the device has passed it. Needs no
+  // memory.
+  void end();
 
  private:
   Status await_flag();

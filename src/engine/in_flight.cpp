@@ -5,34 +5,40 @@
 
 namespace ple {
 
-void InFlight::add(StepLease& lease) {
+void InFlight::enroll(StepLease& lease) {
   const MutexLock lock(mutex_);
   leases_.push_back(&lease);
 }
 
-bool InFlight::holds(const StepLease& lease) const {
-  return std::find(leases_.begin(), leases_.end(), &lease) != leases_.end();
+void InFlight::dismiss(StepLease& lease) {
+  const MutexLock lock(mutex_);
+  std::erase(leases_, &lease);
+}
+
+void InFlight::add(StepLease& lease) {
+  const MutexLock lock(mutex_);
+  lease.is_in_flight = true;
 }
 
 void InFlight::give_back(StepLease& lease) {
   for (StagedRows* rows : lease.rows) rows->release();
   lease.states.clear();
+  lease.is_in_flight = false;
 }
 
 void InFlight::end_passed() {
   const MutexLock lock(mutex_);
-  std::erase_if(leases_, [](StepLease* lease) {
+  for (StepLease* lease : leases_) {
+    if (!lease->is_in_flight) continue;
     const Result<bool> is_passed = lease->fence->is_passed();
-    if (!is_passed.is_ok() || !is_passed.value()) return false;
-    give_back(*lease);
-    return true;
-  });
+    if (is_passed.is_ok() && is_passed.value()) give_back(*lease);
+  }
 }
 
 Status InFlight::end(StepLease& lease) {
   {
     const MutexLock lock(mutex_);
-    if (!holds(lease)) return {};
+    if (!lease.is_in_flight) return {};
   }
   // Others may wait for it, or end it, meanwhile.
   PLE_TRY(lease.fence->wait());
@@ -42,7 +48,7 @@ Status InFlight::end(StepLease& lease) {
 
 void InFlight::end_now(StepLease& lease) {
   const MutexLock lock(mutex_);
-  if (std::erase(leases_, &lease) > 0) give_back(lease);
+  if (lease.is_in_flight) give_back(lease);
 }
 
 Status InFlight::wait_for(const SlotMemory& state) {
@@ -59,6 +65,7 @@ Status InFlight::wait_for(const SlotMemory& state) {
 Result<bool> InFlight::uses(const SlotMemory& state) {
   const MutexLock lock(mutex_);
   for (const StepLease* lease : leases_) {
+    if (!lease->is_in_flight) continue;
     const bool has_state = std::any_of(lease->states.begin(), lease->states.end(),
                                        [&](const auto& used) { return used.get() == &state; });
     if (!has_state) continue;

@@ -16,12 +16,17 @@ struct StepLease {
   std::unique_ptr<Fence> fence;
   std::vector<StagedRows*> rows;
   std::vector<std::shared_ptr<SlotMemory>> states;
+  bool is_in_flight = false;  // InFlight's; the rest belongs to the step while it is false
 };
 
-// The steps of an engine that are over for the host and perhaps not for the device. Thread-safe; a
-// lease belongs to its step again once it has ended.
+// The steps of an engine that are over for the host and perhaps not for the device. Thread-safe.
 class InFlight {
  public:
+  // Between these two a lease may be added, and end, any number of times.
+  void enroll(StepLease& lease) PLE_EXCLUDES(mutex_);
+  void dismiss(StepLease& lease) PLE_EXCLUDES(mutex_);
+
+  // Needs no memory.
   void add(StepLease& lease) PLE_EXCLUDES(mutex_);
 
   // Ends the leases that the device has passed. One whose fence fails stays.
@@ -39,11 +44,10 @@ class InFlight {
  private:
   // Whether the device still does.
   Result<bool> uses(const SlotMemory& state) PLE_EXCLUDES(mutex_);
-  bool holds(const StepLease& lease) const PLE_REQUIRES(mutex_);
   static void give_back(StepLease& lease);
 
   Mutex mutex_;
-  std::vector<StepLease*> leases_ PLE_GUARDED_BY(mutex_);
+  std::vector<StepLease*> leases_ PLE_GUARDED_BY(mutex_);  // of all steps, in flight or not
 };
 
 }  // namespace ple

@@ -40,7 +40,9 @@ Result<std::unique_ptr<Step>> Step::create(std::shared_ptr<Engine> engine, std::
   if (AsyncDevice* const device = step->engine_->backend().async()) {
     std::vector<StagedRows*> rows;
     for (const LayerPart& part : step->parts_) rows.push_back(part.rows.get());
-    PLE_TRY_ASSIGN(step->device_, DeviceStep::create(*device, step->engine_->in_flight(), rows));
+    const std::size_t states_max = static_cast<std::size_t>(sequences_max) * rows.size();
+    PLE_TRY_ASSIGN(step->device_, DeviceStep::create(*device, step->engine_->in_flight(),
+                                                     std::move(rows), states_max));
     PLE_TRY(device->reserve_placements(step->ids_max()));
   }
   return step;
@@ -180,6 +182,7 @@ Status Step::stage_tokens(const Batch& batch) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].spans.push_back({sequence.state(i), member.staged, member.token_begin});
     }
+    if (device_ != nullptr) sequence.add_states(device_->states());
     members_.push_back(std::move(member));
     token_begin += count;
   }
@@ -353,9 +356,7 @@ void Step::finish() {
   if (device_ == nullptr) {
     for (LayerPart& part : parts_) part.rows->release();
   } else {
-    std::vector<std::shared_ptr<SlotMemory>> states;
-    for (const Member& member : members_) member.sequence->add_states(states);
-    device_->end(std::move(states));
+    device_->end();
   }
   members_.clear();
   state_ = State::idle;
