@@ -93,6 +93,9 @@ class StagedRows {
   // What the kernels need to address the slots; constant for the life of the object.
   virtual RowView view() const = 0;
 
+  // Whether wait or ready has changed slots() since stage.
+  virtual bool has_moved() const { return false; }
+
   // Whether wait would return at once.
   virtual bool ready() = 0;
 

@@ -24,6 +24,7 @@ class StepRows final : public StagedRows {
 
   std::span<const SlotId> slots() const override { return {slots_.data(), id_count_}; }
   RowView view() const override { return shared_.view(staging_.get()); }
+  bool has_moved() const override { return second_load_ != nullptr; }
   bool ready() override;
   Status wait() override;
   Status place(PlacementSink& sink) override;

@@ -127,6 +127,7 @@ Status Step::stage(const Batch& batch) {
   } rollback{this};
   PLE_TRY(stage_tokens(batch));
   PLE_TRY(stage_rows());
+  if (has_graph_ && !std::exchange(was_emptied_, false)) PLE_TRY(prepare_layers(false));
   rollback.step = nullptr;
   log_gather();
   return {};
@@ -148,7 +149,10 @@ Status Step::stage_tokens(const Batch& batch) {
   state_ = State::staged;
   arrived_ = false;
   ran_ = false;
+  is_next_ = true;
+  is_written_ = false;
   ++batch_number_;
+  members_.clear();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const auto columns = static_cast<std::size_t>(engine_->layers()[i].spec->hash->column_count());
     parts_[i].row_ids.resize(tokens_.size() * columns);
@@ -182,6 +186,7 @@ Status Step::stage_tokens(const Batch& batch) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].spans.push_back({sequence.state(i), member.staged, member.token_begin});
     }
+    is_next_ = is_next_ && sequence.timeline().staged_count() == 1;
     if (device_ != nullptr) sequence.add_states(device_->states());
     members_.push_back(std::move(member));
     token_begin += count;
@@ -219,6 +224,7 @@ Status Step::wait() {
   const ScopedTimer timer(engine_->counters().wait);
   for (LayerPart& part : parts_) {
     const Status status = part.rows->wait();
+    if (part.rows->has_moved()) is_written_ = false;
     if (status.is_ok()) continue;
     state_ = State::failed;
     failure_ = status;
@@ -231,8 +237,10 @@ Status Step::wait() {
 // The rows are there, and placed before what follows on the stream.
 Status Step::arrive(void* stream) {
   PLE_TRY(wait());
-  for (const Member& member : members_) {
-    PLE_TRY(member.sequence->timeline().check_runnable(member.staged.ticket));
+  if (!is_next_) {
+    for (const Member& member : members_) {
+      PLE_TRY(member.sequence->timeline().check_runnable(member.staged.ticket));
+    }
   }
   return device_ == nullptr ? Status() : device_->place(stream);
 }
@@ -271,7 +279,10 @@ Status Step::run(std::int32_t layer_index, const StepRun& run) {
   LayerPart& part = parts_[index];
   LayerRun layer_run = this->layer_run(part, run);
   layer_run.is_captured = is_captured;
-  if (is_captured) return layer.run(*part.workspace, layer_run);
+  if (is_captured) {
+    has_graph_ = true;
+    return layer.run(*part.workspace, layer_run);
+  }
   ran_ = true;
   Status status = layer.run(*part.workspace, layer_run);
   // Also when only some of it was enqueued.
@@ -285,7 +296,7 @@ Status Step::prepare(void* stream) {
   if (is_captured.is_ok() && is_captured.value()) return device_->capture_wait(stream);
   Status status = is_captured.status();
   if (status.is_ok()) status = arrive(stream);
-  if (status.is_ok() && !device_->is_prepared()) status = prepare_layers(false);
+  if (status.is_ok() && !is_written_) status = prepare_layers(false);
   if (status.is_ok()) {
     ran_ = true;
     return device_->let_go(stream);
@@ -312,6 +323,7 @@ Status Step::prepare_layers(bool is_empty) {
     }
     PLE_TRY(engine_->layers()[i].layer->prepare(*parts_[i].workspace, run));
   }
+  is_written_ = true;
   return {};
 }
 
@@ -324,9 +336,11 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
   const auto accepted_of = [&](std::size_t i) {
     return accepted.empty() ? members_[i].staged.token_count : accepted[i];
   };
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    PLE_TRY(
-        members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
+  if (!is_next_ || !accepted.empty()) {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      PLE_TRY(
+          members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
+    }
   }
   if (device_ != nullptr) PLE_TRY(device_->record_prepared());
   std::uint64_t token_count = 0;
@@ -343,7 +357,10 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
 void Step::discard() {
   if (state_ == State::idle) return;
   if (device_ != nullptr) {
-    if (empties_graph()) static_cast<void>(device_->end_wait());
+    if (empties_graph()) {
+      was_emptied_ = true;
+      static_cast<void>(device_->end_wait());
+    }
     static_cast<void>(device_->record_prepared());
   }
   for (const Member& member : members_) {
@@ -355,10 +372,10 @@ void Step::discard() {
 void Step::finish() {
   if (device_ == nullptr) {
     for (LayerPart& part : parts_) part.rows->release();
+    members_.clear();
   } else {
     device_->end();
   }
-  members_.clear();
   state_ = State::idle;
 }
 

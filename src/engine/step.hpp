@@ -44,7 +44,7 @@ class Step {
 
   // On failure nothing is staged.
   Status stage(const Batch& batch);
-  std::size_t sequence_count() const { return members_.size(); }
+  std::size_t sequence_count() const { return state_ == State::idle ? 0 : members_.size(); }
   bool ready() const;
   Status wait();
   Status run(std::int32_t layer_index, const StepRun& run);
@@ -96,8 +96,12 @@ class Step {
   Status failure_;  // why state_ is failed
   bool arrived_ = false;
   bool ran_ = false;
+  bool is_next_ = false;      // nothing was staged ahead of it, so that it can run and be committed
+  bool is_written_ = false;   // captured runs find the batch
+  bool has_graph_ = false;    // a run was captured
+  bool was_emptied_ = false;  // a graph may be reading the empty batch before this one
   std::uint64_t batch_number_ = 0;
-  std::vector<Member> members_;
+  std::vector<Member> members_;  // where a device runs beside the host, until the next batch
   std::vector<TokenId> tokens_;
   std::unique_ptr<DeviceStep> device_;  // null where run returns when all is done
 };

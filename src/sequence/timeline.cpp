@@ -12,7 +12,10 @@ Timeline::Timeline(const TimelineOptions& options)
 
 std::int32_t Timeline::wrap(std::int64_t entry) const {
   const std::int64_t length = ring_length();
-  return length == 0 ? 0 : static_cast<std::int32_t>((entry % length + length) % length);
+  if (length == 0) return 0;
+  if (entry >= length) entry -= length;  // without a division: mostly that is all
+  if (entry < 0 || entry >= length) entry = (entry % length + length) % length;
+  return static_cast<std::int32_t>(entry);
 }
 
 std::size_t Timeline::tokens_needed(std::int64_t position) const {
@@ -42,9 +45,20 @@ Result<StagedSpan> Timeline::stage(std::span<const TokenId> tokens) {
   span.write_count = std::min(span.token_count, write_max_);
   span.cursor =
       staged_count_ == 0 ? cursor_ : wrap(std::int64_t{staged_[0].cursor} + staged_[0].write_count);
+  drop_old_tokens();
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   staged_[staged_count_++] = span;
   return span;
+}
+
+// Old ids go when they are more than half of all, so that the cost is linear over all steps.
+void Timeline::drop_old_tokens() {
+  const auto kept = static_cast<std::size_t>(std::int64_t{options_.lookback} + ring_length() +
+                                             options_.draft_max);
+  if (committed_count_ <= 2 * kept) return;
+  const auto dropped = static_cast<std::ptrdiff_t>(committed_count_ - kept);
+  tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);
+  committed_count_ = kept;
 }
 
 Status Timeline::check_runnable(std::uint64_t ticket) const {
@@ -62,8 +76,9 @@ Status Timeline::check_runnable(std::uint64_t ticket) const {
 }
 
 Status Timeline::check_commit(std::uint64_t ticket, std::int32_t accepted) const {
-  PLE_TRY(check_runnable(ticket));
   const std::int32_t count = staged_[0].token_count;
+  if (staged_count_ > 0 && staged_[0].ticket == ticket && accepted == count) return {};
+  PLE_TRY(check_runnable(ticket));
   if (accepted < 0 || accepted > count) {
     return error(StatusCode::invalid_argument, "accepted {} of {} staged tokens", accepted, count);
   }
@@ -84,24 +99,14 @@ Status Timeline::commit(std::uint64_t ticket, std::int32_t accepted) {
   PLE_TRY(check_commit(ticket, accepted));
   const StagedSpan span = staged_[0];
   const std::int32_t rejected = span.token_count - accepted;
-  tokens_.resize(tokens_.size() - static_cast<std::size_t>(rejected));
+  if (rejected > 0) tokens_.resize(tokens_.size() - static_cast<std::size_t>(rejected));
   committed_count_ += static_cast<std::size_t>(accepted);
   position_ += accepted;
   cursor_ = wrap(std::int64_t{span.cursor} + span.write_count - rejected);
   const std::int32_t reached =
       span.token_count > span.write_count ? span.write_count : ring_valid_ + span.write_count;
   ring_valid_ = std::max(0, std::min(reached, ring_length()) - rejected);
-  staged_[0] = staged_[1];
-  --staged_count_;
-
-  // Old ids go when they are more than half of all, so that the cost is linear over all steps.
-  const auto kept = static_cast<std::size_t>(std::int64_t{options_.lookback} + ring_length() +
-                                             options_.draft_max);
-  if (committed_count_ > 2 * kept) {
-    const auto dropped = static_cast<std::ptrdiff_t>(committed_count_ - kept);
-    tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);
-    committed_count_ = kept;
-  }
+  if (--staged_count_ > 0) staged_[0] = staged_[1];
   return {};
 }
 

@@ -80,21 +80,20 @@ class Timeline {
  private:
   std::size_t tokens_needed(std::int64_t position) const;
   std::int32_t wrap(std::int64_t entry) const;
+  void drop_old_tokens();
 
+  // What a commit touches lies together: a batch commits hundreds of sequences.
+  std::int64_t position_ = 0;
+  std::int32_t cursor_ = 0;
+  std::int32_t ring_valid_ = 0;      // positions right before position_ that the ring still holds
+  std::size_t committed_count_ = 0;  // of tokens_
+  std::size_t staged_count_ = 0;
+  StagedSpan staged_[kStagedMax];
   TimelineOptions options_;
   std::int32_t write_max_;
 
-  // The ids up to staged_end(), without a gap, so that a hash reads them where they are. The first
-  // committed_count_ of them are committed.
+  // The ids up to staged_end(), without a gap, so that a hash reads them where they are.
   std::vector<TokenId> tokens_;
-  std::size_t committed_count_ = 0;
-
-  std::int64_t position_ = 0;
-  std::int32_t cursor_ = 0;
-  std::int32_t ring_valid_ = 0;  // positions right before position_ that the ring still holds
-
-  StagedSpan staged_[kStagedMax];
-  std::size_t staged_count_ = 0;
   std::uint64_t next_ticket_ = 1;
 };
 
