@@ -115,6 +115,18 @@ TEST_P(BlockLayersCuda, ReleasedModelsAgreeWithTheCpu) {
       30 * 256);
 }
 
+// Every form of the kernels with little work, for compute-sanitizer.
+TEST_P(BlockLayersCuda, SmallModelsAgreeWithTheCpu) {
+  check<LongcatCuda>(
+      LongcatProblem(random_, {.vocab_size = 9, .hidden = 64, .table_count = 3, .row_dim = 64},
+                     RowFormat::bf16, 600),
+      64);
+  check<GemmaCuda>(
+      GemmaProblem(random_, {.hidden = 64, .layer_count = 2, .layer_dim = 64, .eps = 1e-6F},
+                   RowFormat::bf16, 600),
+      2 * 64);
+}
+
 TEST_P(BlockLayersCuda, EveryRowFormatIsDecoded) {
   for (const RowFormat format : kFormats) {
     SCOPED_TRACE(row_format_name(format));

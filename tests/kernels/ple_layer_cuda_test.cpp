@@ -48,6 +48,7 @@ std::vector<PleCase> cuda_cases() {
                                    .tap_count = 4,
                                    .dilation = 3,
                                    .eps = 1e-6F};
+  cases.push_back({"EightTokens", wide, RowFormat::bf16, 40, {5, 3}});
   cases.push_back({"FewTokens", wide, RowFormat::bf16, 40, {1, 30, 2, 7}});
   cases.push_back({"SomeTokens", wide, RowFormat::bf16, 40, {70, 1, 100, 3}});
   cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
