@@ -51,19 +51,19 @@ class Factors {
   __device__ void begin() const {
     __syncwarp();
     copy(0);
-    copy_words_end();
+    copies_end();
     copy(kFactorChunks);
-    copy_words_end();
-    copy_words_wait<1>();
+    copies_end();
+    copies_wait<1>();
     __syncwarp();
   }
   // Of a chunk: asked for in their order.
   __device__ std::uint32_t word(int chunk) const {
     if (chunk % kFactorChunks == 0 && chunk > 0) {
-      copy_words_wait<0>();
+      copies_wait<0>();
       __syncwarp();
       copy(chunk + kFactorChunks);
-      copy_words_end();
+      copies_end();
     }
     return load_shared4(ring_ + chunk % kWords * sizeof(std::uint32_t));
   }
@@ -72,7 +72,7 @@ class Factors {
   __device__ void copy(int first_chunk) const {
     if (first_chunk >= chunk_count_) return;
     const std::uint32_t place = first_chunk % kWords + threadIdx.x % kWarpThreads;
-    copy_word_async(ring_ + place * sizeof(std::uint32_t), from_ + first_chunk);
+    copy_async<sizeof(std::uint32_t)>(ring_ + place * sizeof(std::uint32_t), from_ + first_chunk);
   }
   const std::uint32_t* from_;
   int chunk_count_;

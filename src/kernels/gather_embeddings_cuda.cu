@@ -10,8 +10,8 @@ constexpr int kCopyThreads = 320;
 // Small, so that few tokens are spread evenly and leave room for the product's blocks.
 constexpr int kGatherThreads = 128;
 constexpr unsigned kManyBlockTokens = 4;
-constexpr int kMaxSingleTokens = 512;  // steps up to this size have a block for each token
-constexpr int kPiece = 8;              // elements a thread decodes: 16 bytes of the tile
+constexpr int kMaxSingleTokens = 2048;  // steps up to this size have a block for each token
+constexpr int kPiece = 8;               // elements a thread decodes: 16 bytes of the tile
 constexpr int kPiecesPerChunk = kChunk / kPiece;
 
 // Elements k .. k + 7 of a token's embedding, which may cross rows or lie behind the last one.

@@ -29,14 +29,16 @@ __device__ inline std::uint32_t load_shared4(std::uint32_t from) {
   return value;
 }
 
-// Copies of words by single threads, in groups that end in the order they began.
-__device__ inline void copy_word_async(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+// Copies of 4, 8 or 16 bytes by single threads, in groups that end in the order they began.
+template <int kBytes>
+__device__ inline void copy_async(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
+               : "memory");
 }
-__device__ inline void copy_words_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // All but so many groups have arrived.
 template <int kPending>
-__device__ inline void copy_words_wait() {
+__device__ inline void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 

@@ -31,37 +31,6 @@ __device__ inline float silu(float y) {
   return y * inverse;
 }
 
-// The convolution's weights of a lane as they lie in memory: half the registers of f32.
-template <int kTaps>
-struct LaneConv {
-  std::uint16_t taps[kLaneChannels][kTaps];
-  __device__ float at(int tap, int channel) const { return bf16_value(taps[channel][tap]); }
-};
-template <>
-struct LaneConv<4> {
-  uint2 taps[kLaneChannels];
-  __device__ float at(int tap, int channel) const {
-    const std::uint32_t pair = tap < 2 ? taps[channel].x : taps[channel].y;
-    return tap % 2 == 0 ? low_bf16(pair) : high_bf16(pair);
-  }
-};
-
-template <int kTaps>
-__device__ inline LaneConv<kTaps> load_conv(const std::uint16_t* conv) {
-  LaneConv<kTaps> lane;
-  if constexpr (kTaps == 4) {
-#pragma unroll
-    for (int i = 0; i < kLaneChannels; ++i) lane.taps[i] = reinterpret_cast<const uint2*>(conv)[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < kLaneChannels; ++i) {
-#pragma unroll
-      for (int tap = 0; tap < kTaps; ++tap) lane.taps[i][tap] = conv[i * kTaps + tap];
-    }
-  }
-  return lane;
-}
-
 // A lane's channels in the tensors of a step.
 template <class M>
 class MixLane {
@@ -201,6 +170,32 @@ class MixLane {
   const int stream_;
   const int channel_;
   const bool is_active_;
+};
+
+// The convolution's weights of a lane.
+template <class M>
+struct LaneWeights {
+  float taps[M::kTaps][kLaneChannels];
+  float scale[kLaneChannels];  // 1 + w_conv
+
+  __device__ LaneWeights(const MixArgs& args, const MixLane<M>& lane) {
+    using Vector = Vector8<std::uint16_t>;
+    const auto norm = *reinterpret_cast<const Vector*>(args.vectors.norm_conv + lane.weights_at());
+    const auto* from =
+        reinterpret_cast<const Vector*>(args.vectors.conv + lane.weights_at() * M::kTaps);
+    Vector conv[M::kTaps];  // [kLaneChannels, kTaps] elements
+#pragma unroll
+    for (int i = 0; i < M::kTaps; ++i) conv[i] = from[i];
+#pragma unroll
+    for (int i = 0; i < kLaneChannels; ++i) {
+      scale[i] = args.vectors.norm_offset + norm[i];
+#pragma unroll
+      for (int tap = 0; tap < M::kTaps; ++tap) {
+        const int at = i * M::kTaps + tap;
+        taps[tap][i] = lane.weight(conv[at / kLaneChannels][at % kLaneChannels], scale[i]);
+      }
+    }
+  }
 };
 
 // Calls launch.template operator()<M>() with the mode of the arguments.

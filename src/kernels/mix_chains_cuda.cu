@@ -56,22 +56,12 @@ class Chain {
         output_(lane_.output_at(begin)),
         gates_(lane_.gates_at(begin)),
         token_(begin),
-        ahead_(begin) {
-    const LaneConv<M::kTaps> conv =
-        load_conv<M::kTaps>(args.vectors.conv + lane_.weights_at() * M::kTaps);
-#pragma unroll
-    for (int i = 0; i < kLaneChannels; ++i) {
-      scale_[i] =
-          args.vectors.norm_offset + bf16_value(args.vectors.norm_conv[lane_.weights_at() + i]);
-#pragma unroll
-      for (int tap = 0; tap < M::kTaps; ++tap) {
-        weights_[tap][i] = MixLane<M>::weight(conv.at(tap, i), scale_[i]);
-      }
-    }
-  }
+        ahead_(begin),
+        weights_(args, lane_) {}
 
   __device__ void run() {
     for (int i = 0; i < kAhead; ++i) ask();
+    wait_previous_kernel();  // for the gates; what the product wrote was there before they began
     next_gate_ = gate_at(gates_);
     while (token_ < end_) round(std::make_integer_sequence<int, kPast>());
   }
@@ -151,7 +141,7 @@ class Chain {
       }
 #pragma unroll
       for (int i = 0; i < kLaneChannels; ++i) {
-        window_[(kPhase + tap) % kPast][i] = MixLane<M>::input(values[i], gate, scale_[i]);
+        window_[(kPhase + tap) % kPast][i] = MixLane<M>::input(values[i], gate, weights_.scale[i]);
       }
     }
   }
@@ -161,13 +151,13 @@ class Chain {
     float out[kLaneChannels];
 #pragma unroll
     for (int i = 0; i < kLaneChannels; ++i) {
-      const float input = MixLane<M>::input(values[i], gate, scale_[i]);
+      const float input = MixLane<M>::input(values[i], gate, weights_.scale[i]);
       float y = 0.0F;
 #pragma unroll
       for (int tap = 0; tap < kPast; ++tap) {
-        y = __fmaf_rn(weights_[tap][i], window_[(kPhase + tap) % kPast][i], y);
+        y = __fmaf_rn(weights_.taps[tap][i], window_[(kPhase + tap) % kPast][i], y);
       }
-      y = __fmaf_rn(weights_[kPast][i], input, y);
+      y = __fmaf_rn(weights_.taps[kPast][i], input, y);
       out[i] = MixLane<M>::mixed(highway[i], values[i], gate, y);
       window_[kPhase][i] = input;
     }
@@ -198,8 +188,7 @@ class Chain {
   int ring_begin_ = 0;
   int span_index_ = -1;
   PleSpan span_;
-  float weights_[M::kTaps][kLaneChannels];
-  float scale_[kLaneChannels];  // 1 + w_conv
+  const LaneWeights<M> weights_;
   float window_[kPast][kLaneChannels];
 };
 
@@ -210,11 +199,9 @@ __global__ __launch_bounds__(kMaxMixThreads, kBlocksPerMultiprocessor) void mix_
   const int step = args.shape.dilation;
   const int chain = static_cast<int>(blockIdx.y);
   const int begin = chain / step * step * chain_tokens + chain % step;
-  wait_previous_kernel();
-  const int token_count = args.step.counts->token_count;
-  const int end = min(token_count, begin + step * chain_tokens);
-  if (begin >= end) return;
-  Chain<M>(args, shared, begin, end).run();
+  const int end = min(args.step.counts->token_count, begin + step * chain_tokens);
+  if (begin < end) Chain<M>(args, shared, begin, end).run();
+  wait_previous_kernel();  // the step must not seem to have ended before it has
 }
 
 constexpr int ceil_div(int value, int by) { return (value + by - 1) / by; }

@@ -29,8 +29,8 @@ struct TokenPlace {
 // here only once.
 template <class M>
 __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
-                          const LaneConv<M::kTaps>& conv, const Vector8<std::uint16_t>& norm,
-                          const TokenPlace& place, int token, Gate (&gates)[M::kTaps]) {
+                          const LaneWeights<M>& weights, const TokenPlace& place, int token,
+                          Gate (&gates)[M::kTaps]) {
   constexpr int kPast = M::kTaps - 1;
   const int index = token - place.span.token_begin;
   const auto highway = lane.highway_of(token);
@@ -65,12 +65,11 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
   float out[kLaneChannels];
 #pragma unroll
   for (int i = 0; i < kLaneChannels; ++i) {
-    const float scale = args.vectors.norm_offset + norm[i];
     float y = 0.0F;
 #pragma unroll
     for (int tap = 0; tap < M::kTaps; ++tap) {
-      y = __fmaf_rn(lane.weight(conv.at(tap, i), scale),
-                    lane.input(values[tap][i], gates[tap], scale), y);
+      y = __fmaf_rn(weights.taps[tap][i], lane.input(values[tap][i], gates[tap], weights.scale[i]),
+                    y);
     }
     out[i] = lane.mixed(highway[i], values[kPast][i], gates[kPast], y);
   }
@@ -83,19 +82,17 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane,
 
 template <class M>
 __global__ __launch_bounds__(kMaxMixThreads,
-                             3) void mix_tokens_kernel(const __grid_constant__ MixArgs args) {
+                             2) void mix_tokens_kernel(const __grid_constant__ MixArgs args) {
   __shared__ Gate gates[kMaxMixThreads / kWarpThreads][M::kTaps];
   const MixLane<M> lane(args);
-  const auto conv = load_conv<M::kTaps>(args.vectors.conv + lane.weights_at() * M::kTaps);
-  const auto norm =
-      *reinterpret_cast<const Vector8<std::uint16_t>*>(args.vectors.norm_conv + lane.weights_at());
+  const LaneWeights<M> weights(args, lane);
   const int token_count = args.step.counts->token_count;
   for (int token = static_cast<int>(blockIdx.y); token < token_count;
        token += static_cast<int>(gridDim.y)) {
     TokenPlace place(args, token);
     place.settle(args, token);
     if (place.span_index < 0) continue;
-    mix_token(args, lane, conv, norm, place, token, gates[threadIdx.x / kWarpThreads]);
+    mix_token(args, lane, weights, place, token, gates[threadIdx.x / kWarpThreads]);
   }
   wait_previous_kernel();  // the step must not seem to have ended before it has
 }
@@ -103,7 +100,7 @@ __global__ __launch_bounds__(kMaxMixThreads,
 }  // namespace
 
 Status mix_tokens_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream) {
-  constexpr int kBlocksPerMultiprocessor = 6;
+  constexpr int kBlocksPerMultiprocessor = 4;
   const int channel_blocks = (args.shape.hidden + kWarpChannels - 1) / kWarpChannels;
   const int resident = args.multiprocessor_count * kBlocksPerMultiprocessor / channel_blocks;
   const int token_blocks =

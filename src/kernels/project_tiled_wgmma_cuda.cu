@@ -1,5 +1,5 @@
 #include "device/cuda_check.hpp"
-#include "kernels/project_slices.cuh"
+#include "kernels/project_parked.cuh"
 
 // The product for many tokens on Hopper: a persistent grid of clusters. The blocks of a cluster
 // have different tokens and the same groups of columns, of which each reads its share and sends it
@@ -27,7 +27,6 @@ struct Form {
   static constexpr int kStages = kStages_;
   static constexpr int kBlocks = kBlocks_;  // of a cluster
 
-  static constexpr bool kLeavesGroups = kSlices % kGroupSlices == 0;  // sums of these
   static constexpr int kColumns = kSlices * kSliceColumns;
   static constexpr int kRows = kRowTiles * kWarpgroupRows * (kShareTile ? kConsumers : 1);
   static constexpr int kRowBytes = kRows * kTileRowBytes;
@@ -35,11 +34,13 @@ struct Form {
   static constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
   static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
   static_assert(kRows == kMaxBlockRows);
+  static_assert(kShareTile ? kRowTiles == 1 : kSlices % kGroupSlices == 0);
 };
 
 template <class F>
 struct Barriers : StageBarriers<F::kStages> {
   std::uint64_t turn[kConsumers];  // the consumer's turn to multiply
+  std::uint64_t finished;          // the tile that the consumers share
 };
 
 struct Tile {
@@ -139,8 +140,13 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
   const int token_count = args.counts->token_count;
   const TileOrder<F> order(args, max(token_count, 1));  // what was asked for early must arrive
   StageCursor<F::kStages> at;
+  std::uint32_t finished_parity = 0;
   for (int index = cluster; index < order.count();
        index += static_cast<int>(gridDim.x) / F::kBlocks) {
+    if (F::kShareTile && index != cluster) {  // its sums are parked in the stages
+      barrier_wait(&barriers.finished, finished_parity);
+      finished_parity ^= 1;
+    }
     const TileCopies<F> copies(args, tiles, order.tile(index), token_count);
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       std::byte* stage = stages + at.stage * F::kStageBytes;
@@ -215,85 +221,48 @@ __device__ void prefetch_highway(const ProjectArgs& args, const PleTiles& tiles,
   }
 }
 
-// Takes in a tile's slices for both rows of a lane, of type T in the highway.
-template <class F, class T>
-__device__ void finish_slices(const ProjectArgs& args, const PleTiles& tiles, const float* sums,
-                              Slices slices, std::int64_t first_token, int token_count) {
-  constexpr int kBatch = 5;  // whose latency is paid at once
-  const std::int64_t width = std::int64_t{args.shape.stream_count} * args.shape.hidden;
-  const std::int64_t last = args.token_capacity - 1;
-  const T* rows[2];
+template <class F>
+__device__ void finish_groups(const ProjectArgs& args, const PleTiles& tiles,
+                              const float (&sums)[F::kRowTiles][F::kColumns / 2], Tile tile,
+                              int token_count) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const std::int64_t token = first_token + 8 * half;
-    rows[half] = static_cast<const T*>(args.highway) + (token < last ? token : last) * width;
-  }
-  SlicePlace place(args.shape, tiles, slices.begin);
+  for (int m = 0; m < F::kRowTiles; ++m) {
+    const std::int64_t token = tile.row + m * kWarpgroupRows + accumulator_row();
 #pragma unroll
-  for (int first = 0; first < F::kSlices; first += kBatch) {
-    Vector4<T> highway[kBatch][2];
-    float4 scale[kBatch];
-    SlicePlace asked = place;
-#pragma unroll
-    for (int i = 0; i < kBatch && first + i < F::kSlices; ++i) {
-      const std::int64_t channel = asked.channel();
-      scale[i] = load4(args.gate_scale + channel);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (args.highway != nullptr) highway[i][half].load(rows[half] + channel);
-      }
-      asked.advance();
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch && first + i < F::kSlices; ++i) {
-      const int slice = first + i;
-      if (slice >= slices.count) return;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const std::int64_t token = first_token + 8 * half;
-        const bool is_token = token < token_count;
-        const ColumnSums slice_sums = quad_sums(
-            finish_slice<F::kPlain>(args, place, accumulated(sums + slice * kSliceSums, half),
-                                    highway[i][half].value(), scale[i], token, is_token));
-        if (is_token && threadIdx.x % kQuadThreads == 0 && args.sums.data != nullptr) {
-          store_sums(args.sums, token * tiles.group_count * kGroupSlices + slices.begin + slice,
-                     slice_sums);
-        }
-      }
-      place.advance();
+    for (int g = 0; g < F::kSlices / kGroupSlices; ++g) {
+      if (tile.slice / kGroupSlices + g >= args.group_end) break;
+      finish_group<F::kPlain>(args, tiles, &sums[m][g * kGroupColumns / 2],
+                              tile.slice / kGroupSlices + g, token, token_count);
     }
   }
 }
 
+// The consumers of a tile that they share have read all stages, and park their sums there.
 template <class F>
-__device__ void finish_tile(const ProjectArgs& args, const PleTiles& tiles,
-                            const float (&sums)[F::kRowTiles][F::kColumns / 2], Tile tile,
-                            int consumer, int token_count) {
-  const int first_row = F::kShareTile ? consumer * F::kRowTiles * kWarpgroupRows : 0;
-#pragma unroll
-  for (int m = 0; m < F::kRowTiles; ++m) {
-    const std::int64_t token = tile.row + first_row + m * kWarpgroupRows + accumulator_row();
-    if constexpr (F::kLeavesGroups) {
-#pragma unroll
-      for (int g = 0; g < F::kSlices / kGroupSlices; ++g) {
-        if (tile.slice / kGroupSlices + g >= args.group_end) break;
-        finish_group<F::kPlain>(args, tiles, &sums[m][g * kGroupColumns / 2],
-                                tile.slice / kGroupSlices + g, token, token_count);
-      }
-    } else {
-      const Slices slices{tile.slice, slice_count<F>(args, tile)};
-      if (args.highway_type == HighwayType::f32) {
-        finish_slices<F, float>(args, tiles, sums[m], slices, token, token_count);
-      } else {
-        finish_slices<F, std::uint16_t>(args, tiles, sums[m], slices, token, token_count);
-      }
-    }
+__device__ void finish_shared(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+                              std::byte* stages, const float* sums, Tile tile, int consumer,
+                              int token_count) {
+  using Park = ParkedSlices<F::kSlices, float>;  // the larger one
+  static_assert(kConsumers * Park::kBytes <= F::kStages * F::kStageBytes);
+  meet<kConsumers * kWarpgroupThreads>(1);
+  const Slices slices{tile.slice, slice_count<F>(args, tile)};
+  const std::int64_t token = tile.row + consumer * kWarpgroupRows + accumulator_row();
+  std::byte* park = stages + consumer * Park::kBytes;
+  if (args.highway_type == HighwayType::f32) {
+    finish_parked<F::kSlices, F::kPlain, float>(args, tiles, park, 2 + consumer, sums, slices,
+                                                token, token_count);
+  } else {
+    finish_parked<F::kSlices, F::kPlain, std::uint16_t>(args, tiles, park, 2 + consumer, sums,
+                                                        slices, token, token_count);
   }
+  publish_to_async();
+  meet<kWarpgroupThreads>(2 + consumer);
+  if (threadIdx.x % kWarpgroupThreads == 0) barrier_arrive_all<F::kBlocks>(&barriers.finished);
 }
 
 template <class F>
 __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
-                        const std::byte* stages, int consumer) {
+                        std::byte* stages, int consumer) {
   wait_previous_kernel();
   start_next_kernel();  // not before: the next kernel may then read what the gather wrote
   const int token_count = args.counts->token_count;
@@ -316,7 +285,11 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
     if (F::kShareTile) prefetch_highway<F>(args, tiles, tile, consumer, token_count);
     multiply_tile<F>(sums, barriers, stages, consumer, tiles.chunk_count, at);
     at.advance((kTurns - 1) * tiles.chunk_count);
-    finish_tile<F>(args, tiles, sums, tile, consumer, token_count);
+    if constexpr (F::kShareTile) {
+      finish_shared<F>(args, tiles, barriers, stages, sums[0], tile, consumer, token_count);
+    } else {
+      finish_groups<F>(args, tiles, sums, tile, token_count);
+    }
   }
 }
 
@@ -340,6 +313,7 @@ __global__ __cluster_dims__(F::kBlocks)
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       barrier_init(&barriers.turn[consumer], 1);
     }
+    barrier_init(&barriers.finished, kReaders);
     barrier_init_fence();
   }
   cluster_sync();
