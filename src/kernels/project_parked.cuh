@@ -29,7 +29,8 @@ class ParkedSlices {
                       const T* const (&rows)[2]) const {
     if (thread_ < slices.count * kQuadThreads) {
       const SlicePlace place(args.shape, tiles, slices.begin + thread_ / kQuadThreads);
-      copy_async<sizeof(float4)>(shared_address(scales_ + thread_), args.gate_scale + place.channel());
+      copy_async<sizeof(float4)>(shared_address(scales_ + thread_),
+                                 args.gate_scale + place.channel());
     }
     SlicePlace place(args.shape, tiles, slices.begin);
 #pragma unroll 1
@@ -37,7 +38,7 @@ class ParkedSlices {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         copy_async<sizeof(Vector4<T>)>(shared_address(highway_ + at(i, half)),
-                                      rows[half] + place.channel());
+                                       rows[half] + place.channel());
       }
       place.advance();
     }

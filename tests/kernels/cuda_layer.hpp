@@ -79,7 +79,10 @@ class CudaLayer {
   }
   CudaLayer(const CudaLayer&) = delete;
   CudaLayer& operator=(const CudaLayer&) = delete;
-  ~CudaLayer() { (void)cudaGraphExecDestroy(graph_); }
+  ~CudaLayer() {
+    (void)cudaGraphExecDestroy(graph_);
+    (void)cudaGraphExecDestroy(resident_graph_);
+  }
 
   // Runs one step and, unless told otherwise, moves the sequences on.
   void step(const std::vector<Part>& parts, bool commit = true) {
@@ -137,9 +140,10 @@ class CudaLayer {
     step(parts);
   }
 
-  // Replays the last step as it is staged; the output goes over its highway.
-  Status replay(cudaStream_t stream) const {
-    PLE_CUDA_TRY(cudaGraphLaunch(graph_, stream));
+  // Replays the last step as it is staged; the output goes over its highway. is_resident: without
+  // bringing the step's block from pinned memory again.
+  Status replay(cudaStream_t stream, bool is_resident = false) const {
+    PLE_CUDA_TRY(cudaGraphLaunch(is_resident ? resident_graph_ : graph_, stream));
     return {};
   }
 
@@ -212,6 +216,10 @@ class CudaLayer {
         DeviceBuffer::allocate(static_cast<std::size_t>(capacity_ * problem_.channel_count()) *
                                (is_f32 ? 4 : 2))
             .value();
+    graph_ = captured(block_.data());
+    resident_graph_ = captured(nullptr);
+  }
+  cudaGraphExec_t captured(const std::byte* pinned_step) {
     cudaGraph_t graph = nullptr;
     EXPECT_CUDA(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
     expect_ok(kernels::ple_layer_cuda({.shape = problem_.shape,
@@ -222,7 +230,7 @@ class CudaLayer {
                                        .weights = weights(),
                                        .rows = rows(),
                                        .step = block_copy_.data(),
-                                       .pinned_step = block_.data(),
+                                       .pinned_step = pinned_step,
                                        .highway = highway_.data(),
                                        .output = highway_.data(),
                                        .scratch = scratch_.data(),
@@ -231,8 +239,10 @@ class CudaLayer {
                                        .span_capacity = span_capacity()},
                                       stream_.get()));
     EXPECT_CUDA(cudaStreamEndCapture(stream_.get(), &graph));
-    EXPECT_CUDA(cudaGraphInstantiate(&graph_, graph, 0));
+    cudaGraphExec_t exec = nullptr;
+    EXPECT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     EXPECT_CUDA(cudaGraphDestroy(graph));
+    return exec;
   }
 
   // Replays the step on a highway; leaves the output in its place.
@@ -244,6 +254,7 @@ class CudaLayer {
     // In the stream's order: a copy of pageable memory may return before it has ended.
     expect_ok(copy_async(highway_.data(), data, highway_.bytes(), stream_.get()));
     EXPECT_CUDA(cudaGraphLaunch(graph_, stream_.get()));
+    expect_ok(copy_async(block_copy_.data(), block_.data(), block_.bytes(), stream_.get()));
     expect_ok(stream_.synchronize());
     if (is_f32) {
       highway = to_host<float>(highway_);
@@ -261,6 +272,7 @@ class CudaLayer {
   DeviceBuffer weights_, table_, block_copy_, scratch_, highway_;
   PinnedBuffer block_;
   cudaGraphExec_t graph_ = nullptr;
+  cudaGraphExec_t resident_graph_ = nullptr;
   std::int32_t ring_length_ = 0;
   std::int32_t capacity_ = 0;
   std::vector<State> states_;
