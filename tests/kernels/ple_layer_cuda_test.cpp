@@ -54,7 +54,7 @@ std::vector<PleCase> cuda_cases() {
   // More tiles than an H200 has clusters, of fewer chunks than there are stages.
   kernels::PleShape wider = wide;
   wider.hidden = 2832;
-  cases.push_back({"SomeTokensInTurns", wider, RowFormat::bf16, 8, {70, 1, 29, 3}});
+  cases.push_back({"TilesInTurns", wider, RowFormat::bf16, 8, {70, 1, 29, 3}});
   cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
   cases.push_back({"ManyLongTokens", wide, RowFormat::bf16, 8, {2305, 1, 70}});
   cases.push_back({"Released", released, RowFormat::bf16, 160, {12, 1, 3}});
