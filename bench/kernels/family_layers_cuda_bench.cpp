@@ -48,9 +48,10 @@ void bench_layer(const char* name, const Problem& problem, const Work& work, con
   const std::vector<float> expected = problem.run_cpu(false, HighwayType::bf16);
   const std::size_t width = expected.size() / static_cast<std::size_t>(problem.tokens.token_count);
   const CudaStream stream = CudaStream::create().value();
-  for (const std::int32_t tokens : kStepTokens) {
+  std::vector<std::int32_t> step_tokens(std::begin(kStepTokens), std::end(kStepTokens));
+  if (only_tokens != 0) step_tokens = {only_tokens};
+  for (const std::int32_t tokens : step_tokens) {
     if (tokens > problem.tokens.token_count) break;
-    if (only_tokens != 0 && tokens != only_tokens) continue;
     std::vector<std::unique_ptr<Layer>> layers;
     std::vector<CudaGraph> graphs;
     for (std::size_t i = 0; i < (is_smoke ? 1 : kRotation); ++i) {
@@ -120,7 +121,7 @@ int run(int argc, char** argv) {
   rates.gb_per_s = print_copy_rate(is_smoke);
   fmt::print("products at {:.0f} TFLOPS\n", rates.tflops);
   Random random(7);
-  const std::int32_t tokens = is_smoke ? 64 : 4096;
+  const std::int32_t tokens = is_smoke ? 64 : only_tokens != 0 ? only_tokens : 4096;
   bench_layer<LongcatCuda>("longcat",
                            LongcatProblem(random, kLongcatLite, RowFormat::bf16, tokens, 1U << 15),
                            longcat_work(kLongcatLite), rates, is_smoke, only_tokens);

@@ -78,4 +78,47 @@ struct FewPlan {
   static constexpr std::int32_t larger(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 };
 
+// The same for more tokens: a block has one chain of a tile of rows, and x passes through the
+// stages with the weights.
+inline constexpr FewForm kSomeForms[] = {{2, 8}, {2, 15}, {4, 7}, {4, 13}};
+inline constexpr std::int32_t kMaxSomeTokens = 2 * kMaxBlockRows;
+
+struct SomePlan {
+  FewForm form;
+  std::int32_t row_tiles = 0;
+  std::int32_t stage_count = 0;
+
+  static constexpr std::int32_t kRows = kMaxBlockRows;  // of a tile
+  static constexpr std::int32_t kRowsBytes = kRows * kTileRowBytes;
+  static constexpr std::int32_t kMaxStages = 8;
+
+  // The first form that has a cluster for everything at once, if there is one.
+  constexpr SomePlan(const BlockTiles& tiles, std::int32_t token_capacity,
+                     std::int32_t multiprocessor_count)
+      : row_tiles((token_capacity + kRows - 1) / kRows) {
+    if (token_capacity > kMaxSomeTokens) return;
+    for (const FewForm& each : kSomeForms) {
+      const std::int32_t clusters = (tiles.slice_count() + each.slices - 1) / each.slices;
+      // Not all multiprocessors can be in a cluster of more than two.
+      const std::int32_t sixteenths = each.ranks > 2 ? 15 : 16;
+      const std::int32_t resident = multiprocessor_count / each.ranks * sixteenths / 16;
+      if (tiles.chain_count() > each.ranks || clusters * row_tiles > resident) continue;
+      form = each;
+      stage_count = (FewPlan::kSharedBytes - FewPlan::kAlignment) / stage_bytes();
+      if (stage_count > kMaxStages) stage_count = kMaxStages;
+      return;
+    }
+  }
+
+  constexpr bool fits() const { return form.ranks != 0; }
+  constexpr std::int32_t stage_bytes() const { return kRowsBytes + form.slices * kSliceTileBytes; }
+  // Of its chain all, and of the others its share: where the stages were.
+  constexpr std::int32_t sums_bytes() const {
+    return (2 * form.ranks - 1) * kRows * form.slices * kSliceColumns / form.ranks * 4;
+  }
+  constexpr std::int32_t shared_bytes() const {
+    return FewPlan::kAlignment + stage_count * stage_bytes();
+  }
+};
+
 }  // namespace ple::kernels

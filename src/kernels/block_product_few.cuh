@@ -2,8 +2,7 @@
 
 #include "device/cuda_check.hpp"
 #include "kernels/block_few_plan.hpp"
-#include "kernels/block_product.cuh"
-#include "kernels/project_wgmma.cuh"
+#include "kernels/block_product_chains.cuh"
 
 // The product of block_product.cuh for few tokens on Hopper, bound by the weights: a cluster has
 // some slices of columns and each of its blocks some chains, so that no multiprocessor reads more
@@ -16,47 +15,15 @@ static_assert(kMaxFewTokens == kWarpgroupRows && FewPlan::kAlignment == kTileAli
 
 namespace {
 
-constexpr int kFewConsumers = 2;  // warpgroups, each of every other chain
-constexpr int kWeightsThread = kFewConsumers * kWarpgroupThreads;
-constexpr int kXThread = kWeightsThread + kWarpThreads;
-constexpr int kFewThreads = kXThread + kWarpThreads;
 // Bytes of weights under way: fewer do not use the memory fully, and what else is read waits behind
 // them.
 constexpr int kFlightBytes = 96 << 10;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A block's part of the product.
-struct FewPart {
-  int first_slice;
-  int first_chain;
-  int chain_count;
-  int first_chunk;
-  int chunk_count;
-  __device__ FewPart(const BlockTiles& tiles, const FewPlan& plan)
-      : first_slice(static_cast<int>(blockIdx.x) / plan.form.ranks * plan.form.slices),
-        first_chain(cluster_rank() * plan.rank_chains),
-        chain_count(max(0, min(plan.rank_chains, tiles.chain_count() - first_chain))),
-        first_chunk(cluster_rank() * plan.rank_chunks),
-        chunk_count(max(0, min(plan.rank_chunks, tiles.chunk_count() - first_chunk))) {}
-};
-
 struct FewBarriers : StageBarriers<FewPlan::kMaxStages> {
   std::uint64_t pieces[FewPlan::kMaxPieces];
   std::uint64_t sums;  // of all chains in the block's share
-};
-
-// A place in the ring of stages and the parity of its barriers' phase.
-struct StageRing {
-  int stage_count;
-  int stage = 0;
-  std::uint32_t parity = 0;
-  __device__ explicit StageRing(int count) : stage_count(count) {}
-  __device__ void advance() {
-    if (++stage < stage_count) return;
-    stage = 0;
-    parity ^= 1;
-  }
 };
 
 // Brings the weights of a block's chunks into the stages. They never change, so they are read
@@ -144,8 +111,8 @@ __device__ inline void send_sums(const FewPlan& plan, const float (&sums)[F::kSu
   }
 }
 
-// Multiplies every other chain of the block. Where stages are used again a consumer frees those of
-// the other chains too, so that it never is a whole ring behind or ahead.
+// A consumer multiplies every other chain of the block. Where stages are used again a consumer
+// frees those of the other chains too, so that it never is a whole ring behind or ahead.
 template <class F>
 __device__ inline void multiply_part(const BlockProduct& product, const FewPlan& plan,
                                      const FewPart& part, FewBarriers& barriers, const std::byte* x,
@@ -260,17 +227,6 @@ class FewShare {
 
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int kFormIndex>
-struct FewShape {
-  static constexpr int kSlices = kFewForms[kFormIndex].slices;
-  static constexpr int kRanks = kFewForms[kFormIndex].ranks;
-  static constexpr int kColumns = kSlices * kSliceColumns;
-  static constexpr int kShareColumns = kColumns / kRanks;
-  static constexpr int kSums = kSlices * kSliceSums;
-  static constexpr int kStageBytes = kSlices * kSliceTileBytes;
-  static_assert(kShareColumns % 4 == 0);
-};
-
 template <class F, class Family>
 __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
     const __grid_constant__ Family family, const __grid_constant__ FewPlan plan) {
@@ -280,7 +236,7 @@ __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
   std::byte* x = aligned_stages(shared);
   std::byte* stages = x + plan.x_bytes();
   auto* sums = reinterpret_cast<float*>(stages + plan.stage_count * F::kStageBytes);
-  const FewPart part(family.tiles, plan);
+  const FewPart part(family.tiles, plan.form, plan.rank_chains);
   FewWeights weights(family, plan, part, barriers, stages);
   if (threadIdx.x == kWeightsThread) {
 #pragma unroll 1
@@ -313,7 +269,8 @@ __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
 template <int kFormIndex, class Family>
 Status block_product_few_with(const Family& family, const FewPlan& plan, bool is_overlapped,
                               cudaStream_t stream) {
-  using F = FewShape<kFormIndex>;
+  constexpr FewForm kForm = kFewForms[kFormIndex];
+  using F = ChainShape<kForm.ranks, kForm.slices>;
   PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_few_kernel<F, Family>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     plan.shared_bytes()));

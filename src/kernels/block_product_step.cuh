@@ -39,6 +39,8 @@ Status block_product_step_cuda(Family& product, const BlockProductStep& at, cuda
   PLE_TRY(copy_step_cuda(at.pinned_step, at.step, bytes, stream));
   PLE_TRY(gather_blocks_cuda(product, is_overlapped, stream));
   if (!at.traits.has_wgmma()) return block_product_mma_cuda(product, is_overlapped, stream);
+  const SomePlan some(product.tiles, capacity, at.traits.multiprocessor_count);
+  if (some.fits()) return product_some_cuda(product, some, is_overlapped, stream);
   return product_many_cuda(product, at.traits.multiprocessor_count, is_overlapped, stream);
 }
 

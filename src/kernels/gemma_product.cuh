@@ -86,6 +86,8 @@ struct GemmaProduct : BlockProduct {
 // The forms on Hopper, which are compiled for it alone.
 Status product_few_cuda(const GemmaProduct& product, const FewPlan& plan, bool is_overlapped,
                         cudaStream_t stream);
+Status product_some_cuda(const GemmaProduct& product, const SomePlan& plan, bool is_overlapped,
+                         cudaStream_t stream);
 Status product_many_cuda(const GemmaProduct& product, int multiprocessor_count, bool is_overlapped,
                          cudaStream_t stream);
 

@@ -1,5 +1,6 @@
 #include "kernels/block_product_few.cuh"
 #include "kernels/block_product_many.cuh"
+#include "kernels/block_product_some.cuh"
 #include "kernels/gemma_product.cuh"
 
 namespace ple::kernels {
@@ -7,6 +8,11 @@ namespace ple::kernels {
 Status product_few_cuda(const GemmaProduct& product, const FewPlan& plan, bool is_overlapped,
                         cudaStream_t stream) {
   return block_product_few_cuda(product, plan, is_overlapped, stream);
+}
+
+Status product_some_cuda(const GemmaProduct& product, const SomePlan& plan, bool is_overlapped,
+                         cudaStream_t stream) {
+  return block_product_some_cuda(product, plan, is_overlapped, stream);
 }
 
 Status product_many_cuda(const GemmaProduct& product, int multiprocessor_count, bool is_overlapped,

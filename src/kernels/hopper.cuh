@@ -101,17 +101,23 @@ __device__ inline void cluster_meet() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::
                    : "memory");
 }
-// Sends four floats to the same place in a block of the cluster and counts their bytes on the
-// barrier at the same place there.
+// The two halves of cluster_sync.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+// Where the same place is in another block of the cluster.
+__device__ inline std::uint32_t address_in(int rank, const void* shared) {
+  std::uint32_t remote = 0;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(remote)
+               : "r"(shared_address(shared)), "r"(rank));
+  return remote;
+}
+// Sends four floats to the same place in a block and counts their bytes on its barrier.
 __device__ inline void send4(float* to, int rank, float4 value, std::uint64_t* barrier) {
   asm volatile(
-      "{\n.reg .b32 remote, counted;\n"
-      "mapa.shared::cluster.u32 remote, %0, %2;\n"
-      "mapa.shared::cluster.u32 counted, %1, %2;\n"
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], {%3, %4, %5, %6}, "
-      "[counted];\n}\n" ::"r"(shared_address(to)),
-      "r"(shared_address(barrier)), "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z),
-      "f"(value.w)
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(address_in(rank, to)),
+      "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(address_in(rank, barrier))
       : "memory");
 }
 // Arrives on the barrier at the same place in every block.
@@ -286,6 +292,26 @@ __device__ inline void wgmma_n208(float* d, std::uint64_t a, std::uint64_t b, bo
       : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
 }
 
+// d[64, 240] = a[64, 16] * b[240, 16] + (is_first ? 0 : d); this thread's 120 accumulators.
+__device__ inline void wgmma_n240(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, %122, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n240k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+      "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+      "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+      "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+      "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, "
+      "%87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, "
+      "%103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, "
+      "%117, %118, %119"
+      "}, %120, %121, p, 1, 1, 0, 0;\n}\n"
+      : PLE_D8(0), PLE_D8(8), PLE_D8(16), PLE_D8(24), PLE_D8(32), PLE_D8(40), PLE_D8(48),
+        PLE_D8(56), PLE_D8(64), PLE_D8(72), PLE_D8(80), PLE_D8(88), PLE_D8(96), PLE_D8(104),
+        PLE_D8(112)
+      : "l"(a), "l"(b), "r"(static_cast<int>(is_first)));
+}
+
 // d[64, kColumns] = a[64, 16] * b[kColumns, 16] + (is_first ? 0 : d), with a in registers: of rows
 // r and r + 8 of this lane's 8 by 8 matrices elements k, k + 1, then those of k + 8, k + 9.
 __device__ inline void wgmma_registers_n8(float* d, const std::uint32_t (&a)[4], std::uint64_t b,
@@ -337,7 +363,7 @@ __device__ inline void wgmma_registers_n256(float* d, const std::uint32_t (&a)[4
 template <int kColumns>
 __device__ inline void wgmma(float* d, std::uint64_t a, std::uint64_t b, bool is_first) {
   static_assert(kColumns == 48 || kColumns == 96 || kColumns == 112 || kColumns == 128 ||
-                kColumns == 160 || kColumns == 192 || kColumns == 208);
+                kColumns == 160 || kColumns == 192 || kColumns == 208 || kColumns == 240);
   if constexpr (kColumns == 48) wgmma_n48(d, a, b, is_first);
   if constexpr (kColumns == 96) wgmma_n96(d, a, b, is_first);
   if constexpr (kColumns == 112) wgmma_n112(d, a, b, is_first);
@@ -345,6 +371,7 @@ __device__ inline void wgmma(float* d, std::uint64_t a, std::uint64_t b, bool is
   if constexpr (kColumns == 160) wgmma_n160(d, a, b, is_first);
   if constexpr (kColumns == 192) wgmma_n192(d, a, b, is_first);
   if constexpr (kColumns == 208) wgmma_n208(d, a, b, is_first);
+  if constexpr (kColumns == 240) wgmma_n240(d, a, b, is_first);
 }
 
 template <int kColumns>

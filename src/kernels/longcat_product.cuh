@@ -73,6 +73,8 @@ struct LongcatProduct : BlockProduct {
 // The forms on Hopper, which are compiled for it alone.
 Status product_few_cuda(const LongcatProduct& product, const FewPlan& plan, bool is_overlapped,
                         cudaStream_t stream);
+Status product_some_cuda(const LongcatProduct& product, const SomePlan& plan, bool is_overlapped,
+                         cudaStream_t stream);
 Status product_many_cuda(const LongcatProduct& product, int multiprocessor_count,
                          bool is_overlapped, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// How few tokens are shared by the multiprocessors of a Hopper device.
+// How few and some hundred tokens are shared by the multiprocessors of a Hopper device.
 
 #include "kernels/block_few_plan.hpp"
 
@@ -12,7 +12,9 @@ namespace ple::test {
 namespace {
 
 using kernels::BlockTiles;
+using kernels::FewForm;
 using kernels::FewPlan;
+using kernels::SomePlan;
 
 constexpr std::int32_t kMultiprocessors = 132;  // of an H200
 constexpr std::int32_t kBlockSharedBytes = 227 << 10;
@@ -28,8 +30,8 @@ constexpr BlockTiles kGemmaE2b{.column_count = 7680,
                                .weight_block_count = 4,
                                .chain_chunks = 16};
 
-std::int32_t block_count(const FewPlan& plan, const BlockTiles& tiles) {
-  return (tiles.slice_count() + plan.form.slices - 1) / plan.form.slices * plan.form.ranks;
+std::int32_t block_count(const FewForm& form, const BlockTiles& tiles) {
+  return (tiles.slice_count() + form.slices - 1) / form.slices * form.ranks;
 }
 
 TEST(BlockFewPlan, StepsOfReleasedModelsRunAtOnce) {
@@ -37,8 +39,8 @@ TEST(BlockFewPlan, StepsOfReleasedModelsRunAtOnce) {
     for (std::int32_t tokens = 1; tokens <= kernels::kMaxFewTokens; ++tokens) {
       const FewPlan plan(tiles, tokens, kMultiprocessors);
       EXPECT_TRUE(plan.fits()) << tokens << " tokens";
-      EXPECT_LE(block_count(plan, tiles), kMultiprocessors) << tokens << " tokens";
-      EXPECT_GT(block_count(plan, tiles), kMultiprocessors * 4 / 5) << tokens << " tokens";
+      EXPECT_LE(block_count(plan.form, tiles), kMultiprocessors) << tokens << " tokens";
+      EXPECT_GT(block_count(plan.form, tiles), kMultiprocessors * 4 / 5) << tokens << " tokens";
     }
     EXPECT_FALSE(FewPlan(tiles, kernels::kMaxFewTokens + 1, kMultiprocessors).fits());
   }
@@ -65,6 +67,37 @@ TEST(BlockFewPlan, WhatFitsFitsTheSharedMemoryAndHasAllChains) {
     EXPECT_GE(plan.rank_chunks * plan.form.ranks, tiles.chunk_count());
     EXPECT_GE(plan.piece_chunks * FewPlan::kMaxPieces, plan.rank_chunks);
     EXPECT_EQ(plan.sums_bytes, tiles.chain_count() * plan.rows * plan.share_columns() * 4);
+  }
+}
+
+TEST(BlockSomePlan, StepsOfReleasedModelsRunAtOnce) {
+  for (const BlockTiles& tiles : {kLongcatLite, kGemmaE2b}) {
+    for (std::int32_t tokens = 1; tokens <= kernels::kMaxSomeTokens; ++tokens) {
+      const SomePlan plan(tiles, tokens, kMultiprocessors);
+      EXPECT_TRUE(plan.fits()) << tokens << " tokens";
+      const std::int32_t blocks = block_count(plan.form, tiles) * plan.row_tiles;
+      EXPECT_LE(blocks, kMultiprocessors) << tokens << " tokens";
+      EXPECT_GT(blocks, kMultiprocessors * 4 / 5) << tokens << " tokens";
+    }
+    EXPECT_FALSE(SomePlan(tiles, kernels::kMaxSomeTokens + 1, kMultiprocessors).fits());
+  }
+}
+
+TEST(BlockSomePlan, WhatFitsFitsTheSharedMemoryAndHasAllChainsAndTokens) {
+  for (const std::int32_t chains : {1, 2, 3, 4, 5}) {
+    for (std::int32_t tokens = 1; tokens <= kernels::kMaxSomeTokens; ++tokens) {
+      BlockTiles tiles = kLongcatLite;
+      tiles.chain_chunks = (tiles.chunk_count() + chains - 1) / chains;
+      tiles.column_count = 500;
+      const SomePlan plan(tiles, tokens, kMultiprocessors);
+      EXPECT_EQ(plan.fits(), tiles.chain_count() <= 4) << chains << " chains";
+      if (!plan.fits()) continue;
+      EXPECT_GE(plan.form.ranks, tiles.chain_count());
+      EXPECT_GE(plan.row_tiles * SomePlan::kRows, tokens);
+      EXPECT_GT(plan.stage_count, 1);
+      EXPECT_LE(plan.shared_bytes() + 1024, kBlockSharedBytes);
+      EXPECT_LE(plan.sums_bytes(), plan.stage_count * plan.stage_bytes());
+    }
   }
 }
 

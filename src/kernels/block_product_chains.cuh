@@ -1,0 +1,65 @@
+#pragma once
+
+#include "kernels/block_few_plan.hpp"
+#include "kernels/block_product.cuh"
+#include "kernels/project_wgmma.cuh"
+
+// What the products share in which the blocks of a cluster have some slices of columns and each of
+// them some chains: each block adds up a share of the columns, and the others send it their sums.
+
+namespace ple::kernels {
+
+namespace {
+
+constexpr int kFewConsumers = 2;  // warpgroups
+constexpr int kWeightsThread = kFewConsumers * kWarpgroupThreads;
+constexpr int kXThread = kWeightsThread + kWarpThreads;
+constexpr int kFewThreads = kXThread + kWarpThreads;
+
+template <int kRanks_, int kSlices_>
+struct ChainShape {
+  static constexpr int kRanks = kRanks_;
+  static constexpr int kSlices = kSlices_;
+  static constexpr int kColumns = kSlices * kSliceColumns;
+  static constexpr int kShareColumns = kColumns / kRanks;
+  static constexpr int kSums = kSlices * kSliceSums;
+  static constexpr int kStageBytes = kSlices * kSliceTileBytes;
+  static_assert(kShareColumns % 4 == 0);
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// A block's part of the product.
+struct FewPart {
+  int first_slice;
+  int first_chain;
+  int chain_count;
+  int first_chunk;
+  int chunk_count;
+  __device__ FewPart(const BlockTiles& tiles, const FewForm& form, int rank_chains)
+      : first_slice(static_cast<int>(blockIdx.x) / form.ranks * form.slices),
+        first_chain(cluster_rank() * rank_chains),
+        chain_count(max(0, min(rank_chains, tiles.chain_count() - first_chain))),
+        first_chunk(first_chain * tiles.chain_chunks),
+        chunk_count(
+            max(0, min(rank_chains * tiles.chain_chunks, tiles.chunk_count() - first_chunk))) {}
+};
+
+// A place in the ring of stages and the parity of its barriers' phase.
+struct StageRing {
+  int stage_count;
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ explicit StageRing(int count) : stage_count(count) {}
+  __device__ void advance() {
+    if (++stage < stage_count) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+#endif  // __CUDA_ARCH_FEAT_SM90_ALL
+
+}  // namespace
+
+}  // namespace ple::kernels
