@@ -41,10 +41,14 @@ class EngramV41LayerCuda : public CudaLayer {
   void write_block(const LayerRun& run, std::byte* bytes, std::int32_t token_capacity,
                    std::int32_t /*span_capacity*/) const override {
     const kernels::EngramStepView block = EngramStepBlock::view(bytes, shape_, token_capacity);
+    const auto token_count = static_cast<std::int32_t>(run.tokens.size());
+    for (std::int32_t token = token_count; token < token_capacity; ++token) {
+      block.slots[std::int64_t{token} * shape_.column_count] = kNoTokenSlot;
+    }
     std::copy(run.slots.begin(), run.slots.end(), block.slots);
     std::transform(run.tokens.begin(), run.tokens.end(), block.dead,
                    [&](TokenId token) { return hash_->is_dead(token) ? 1 : 0; });
-    *block.counts = {.token_count = static_cast<std::int32_t>(run.tokens.size())};
+    *block.counts = {.token_count = token_count};
   }
 
   std::size_t scratch_bytes(std::int32_t token_capacity) const override {

@@ -57,15 +57,15 @@ class Factors {
     copies_wait<1>();
     __syncwarp();
   }
-  // Of a chunk: asked for in their order.
-  __device__ std::uint32_t word(int chunk) const {
+  // Of an even chunk and the one after it: asked for in their order.
+  __device__ uint2 words(int chunk) const {
     if (chunk % kFactorChunks == 0 && chunk > 0) {
       copies_wait<0>();
       __syncwarp();
       copy(chunk + kFactorChunks);
       copies_end();
     }
-    return load_shared4(ring_ + chunk % kWords * sizeof(std::uint32_t));
+    return load_shared8(ring_ + chunk % kWords * sizeof(std::uint32_t));
   }
 
  private:

@@ -57,54 +57,88 @@ __device__ void prefetch_highway(const ProjectArgs& args, const PleTiles& tiles,
 // Takes in a warp's slice of all tokens of a tile, batch by batch. The sums of the next batch then
 // move up to the place of this one: one code serves all, and stays in the instruction cache.
 template <class T, int kTokens>
-__device__ void finish_slice_tile(const ProjectArgs& args, const PleTiles& tiles,
-                                  float (&sums)[kTokens / 2], int slice, int first_token,
-                                  int token_count, Turned& turned) {
-  constexpr int kMost = (kTokens > kMaxSlicedTokens ? 16 : 8) / sizeof(T);
-  constexpr int kBatch = kTokens / kRowsAtOnce < kMost ? kTokens / kRowsAtOnce : kMost;
-  constexpr int kBatchSums = kBatch * 4;
-  const SlicePlace place(args.shape, tiles, slice);
-  const std::int64_t width = std::int64_t{args.shape.stream_count} * args.shape.hidden;
-  const T* highway = static_cast<const T*>(args.highway) + place.channel();
-  const float4 scale = load4(args.gate_scale + place.channel());
-  const int row = static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads;
+class SliceEnd {
+ public:
+  __device__ SliceEnd(const ProjectArgs& args, const PleTiles& tiles, int slice, int first_token,
+                      int token_count)
+      : args_(args),
+        place_(args.shape, tiles, slice),
+        width_(std::int64_t{args.shape.stream_count} * args.shape.hidden),
+        sums_at_(slice),
+        sums_stride_(tiles.group_count * kGroupSlices),
+        first_(first_token + static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads),
+        token_count_(token_count) {}
+
+  // Asks for the highway of the first batch: before the sums are complete.
+  __device__ void load() {
+    if (place_.is_value()) return;
+    scale_ = load4(args_.gate_scale + place_.channel());
+    load_batch(0);
+  }
+  __device__ void take(float (&sums)[kTokens / 2], Turned& turned) {
 #pragma unroll 1
-  for (int batch = 0; batch < kTokens; batch += kBatch * kRowsAtOnce) {
-    const int first = first_token + batch + row;
-    if (place.is_value()) {
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int token = first + i * kRowsAtOnce;
-        const float4 values = turned.turn(sums + i * 4);
-        if (token < token_count && place.is_inside()) store_values(args, place, token, values);
-      }
-    } else {
-      // Step by step for all tokens, so that latencies overlap.
-      Vector4<T> inputs[kBatch];
-      ColumnSums columns[kBatch];
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        inputs[i].load(highway + min(first + i * kRowsAtOnce, args.token_capacity - 1) * width);
+    for (int batch = 0; batch < kTokens; batch += kBatch * kRowsAtOnce) {
+      if (place_.is_value()) {
+        take_values(sums, batch, turned);
+      } else {
+        take_keys(sums, batch, turned);
       }
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const float4 product = turned.turn(sums + i * 4);
-        const float4 keys = args.rounds_keys ? stored<std::uint16_t>(product) : product;
-        columns[i] = place.is_inside() ? gate_sums(keys, inputs[i].value(), scale) : ColumnSums{};
-      }
+      for (int i = 0; i + kBatchSums < kTokens / 2; ++i) sums[i] = sums[i + kBatchSums];
+    }
+  }
+
+ private:
+  static constexpr int kMost = (kTokens > kMaxSlicedTokens ? 16 : 8) / sizeof(T);
+  static constexpr int kBatch = kTokens / kRowsAtOnce < kMost ? kTokens / kRowsAtOnce : kMost;
+  static constexpr int kBatchSums = kBatch * 4;
+
+  __device__ void load_batch(int batch) {
+    const T* highway = static_cast<const T*>(args_.highway) + place_.channel();
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) columns[i] = quad_sums(columns[i]);
+    for (int i = 0; i < kBatch; ++i) {
+      const int token = min(first_ + batch + i * kRowsAtOnce, args_.token_capacity - 1);
+      inputs_[i].load(highway + token * width_);
+    }
+  }
+  __device__ void take_values(const float* sums, int batch, Turned& turned) const {
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const std::int64_t token = first + i * kRowsAtOnce;
-        if (token < token_count && threadIdx.x % kQuadThreads == 0) {
-          store_sums(args.sums, token * tiles.group_count * kGroupSlices + slice, columns[i]);
-        }
+    for (int i = 0; i < kBatch; ++i) {
+      const int token = first_ + batch + i * kRowsAtOnce;
+      const float4 values = turned.turn(sums + i * 4);
+      if (token < token_count_ && place_.is_inside()) store_values(args_, place_, token, values);
+    }
+  }
+  // Step by step for all tokens, so that latencies overlap.
+  __device__ void take_keys(const float* sums, int batch, Turned& turned) {
+    ColumnSums columns[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const float4 product = turned.turn(sums + i * 4);
+      const float4 keys = args_.rounds_keys ? stored<std::uint16_t>(product) : product;
+      columns[i] = place_.is_inside() ? gate_sums(keys, inputs_[i].value(), scale_) : ColumnSums{};
+    }
+    load_batch(batch + kBatch * kRowsAtOnce);  // of tokens that exist, whether or not it is used
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) columns[i] = quad_sums(columns[i]);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const std::int64_t token = first_ + batch + i * kRowsAtOnce;
+      if (token < token_count_ && threadIdx.x % kQuadThreads == 0) {
+        store_sums(args_.sums, token * sums_stride_ + sums_at_, columns[i]);
       }
     }
-#pragma unroll
-    for (int i = 0; i + kBatchSums < kTokens / 2; ++i) sums[i] = sums[i + kBatchSums];
   }
-}
+
+  const ProjectArgs& args_;
+  SlicePlace place_;
+  std::int64_t width_;
+  int sums_at_;
+  int sums_stride_;
+  int first_;  // this lane's first token
+  int token_count_;
+  float4 scale_{};
+  Vector4<T> inputs_[kBatch];
+};
 
 }  // namespace ple::kernels

@@ -54,19 +54,24 @@ Status engram_layer_cuda(const EngramLayerCudaArgs& args, cudaStream_t stream) {
   const PleShape shape = product_shape(args.shape);
   const bool is_overlapped = args.traits.has_overlapped_launch();
 
+  StepCopy copy;
+  EngramStepView asked = step;
   if (args.pinned_step != nullptr) {
-    PLE_TRY(copy_step_cuda(args.pinned_step, args.step,
-                           EngramStepBlock::bytes(args.shape, args.token_capacity), stream));
+    asked = EngramStepBlock::view(const_cast<std::byte*>(args.pinned_step), args.shape,
+                                  args.token_capacity);
+    const std::ptrdiff_t bytes = reinterpret_cast<const std::byte*>(step.slots) - args.step;
+    copy = {reinterpret_cast<const uint4*>(args.pinned_step), reinterpret_cast<uint4*>(args.step),
+            static_cast<std::int32_t>(bytes / static_cast<std::ptrdiff_t>(sizeof(uint4)))};
   }
   PLE_TRY(gather_embeddings_cuda({.rows = args.rows,
-                                  .counts = step.counts,
-                                  .slots = step.slots,
+                                  .copy = copy,
+                                  .slots = asked.slots,
                                   .embeddings = scratch.embeddings,
                                   .embed_dim = shape.embed_dim,
                                   .column_count = shape.column_count,
                                   .token_capacity = args.token_capacity,
                                   .quantizes = args.rounding.quantizes_rows},
-                                 is_overlapped && args.pinned_step != nullptr, stream));
+                                 stream));
   ProjectArgs product;
   product.shape = shape;
   product.arithmetic = args.rounding.rounds_product ? Arithmetic::mixed : Arithmetic::float32;

@@ -33,8 +33,9 @@ EngramWeightForm engram_weight_form(const CudaTraits& traits);
 // What changes from step to step, at stable addresses.
 struct EngramStepView {
   PleStepCounts* counts = nullptr;
-  SlotId* slots = nullptr;       // [token_capacity, column_count]
   std::uint8_t* dead = nullptr;  // [token_capacity], not 0: takes no part
+  SlotId* slots = nullptr;       // [token_capacity, column_count]; kNoTokenSlot, the first of a
+                                 // token that is none. They stand last
 };
 
 // A step's block of bytes, as PleStepBlock.

@@ -13,8 +13,8 @@ EngramStepView carve_step(Carver& carver, const EngramShape& shape, std::int32_t
   const auto tokens = static_cast<std::size_t>(token_capacity);
   EngramStepView view;
   view.counts = carver.take<PleStepCounts>(1);
-  view.slots = carver.take<SlotId>(tokens * static_cast<std::size_t>(shape.column_count));
   view.dead = carver.take<std::uint8_t>(tokens);
+  view.slots = carver.take<SlotId>(tokens * static_cast<std::size_t>(shape.column_count));
   return view;
 }
 

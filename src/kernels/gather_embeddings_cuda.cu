@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "device/cuda_check.hpp"
 #include "kernels/ple_stages_cuda.hpp"
 #include "kernels/row_decode.cuh"
@@ -7,8 +9,8 @@ namespace ple::kernels {
 namespace {
 
 constexpr int kCopyThreads = 320;
-// Small, so that few tokens are spread evenly and leave room for the product's blocks.
-constexpr int kGatherThreads = 128;
+// What a token's pieces are spread over, at most.
+constexpr int kMaxGatherThreads = 768;
 constexpr unsigned kManyBlockTokens = 4;
 constexpr int kMaxSingleTokens = 2048;  // steps up to this size have a block for each token
 constexpr int kPiece = 8;               // elements a thread decodes: 16 bytes of the tile
@@ -97,42 +99,28 @@ __device__ int column_of(const GatherEmbeddingsArgs& args, int piece) {
   return k < args.embed_dim ? k / args.rows.encoding.dim : 0;
 }
 
-// A thread has one piece of a token.
-__global__ __launch_bounds__(kGatherThreads) void gather_embeddings_kernel(
-    const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles) {
-  wait_previous_kernel();
-  const int piece = static_cast<int>(blockIdx.y * kGatherThreads + threadIdx.x);
-  if (piece >= tiles.chunk_count * kPiecesPerChunk) return;
-  const std::int64_t token = blockIdx.x;
-  const SlotId* slots = args.slots + token * args.column_count;
-  // Read before the count is known, so that the two reads overlap.
-  const SlotId slot = slots[column_of(args, piece)];
-  if (token >= args.counts->token_count) return;
-  // Not before: what the next kernel asks for at once would stand before the rows in every queue.
-  start_next_kernel();
-  gather_piece(args, tiles, token, slots, slot, piece);
-}
-
-// The same of a step in pinned memory, which the kernel copies meanwhile, all but the slots. A
+// The step may lie in pinned memory; the kernel copies it meanwhile, all but the slots. A
 // block has block_tokens tokens, and reads their slots once: behind the bus, one address that all
 // blocks ask for is a queue, so that kNoTokenSlot says which tokens there are, not a count.
-__global__ __launch_bounds__(kCopyThreads) void gather_pinned_kernel(
+__global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
     const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles,
     int block_tokens) {
   extern __shared__ SlotId slots[];  // [block_tokens, column_count]
   start_next_kernel();
   const auto thread = static_cast<int>(threadIdx.x);
+  const auto threads = static_cast<int>(blockDim.x);
   const int first = static_cast<int>(blockIdx.x) * block_tokens;
   const int count = min(block_tokens, args.token_capacity - first);
   const SlotId* from = args.slots + std::int64_t{first} * args.column_count;
-  for (int i = thread; i < count * args.column_count; i += kCopyThreads) slots[i] = from[i];
-  for (int i = static_cast<int>(blockIdx.x) * kCopyThreads + thread; i < args.copy.count;
-       i += static_cast<int>(gridDim.x) * kCopyThreads) {
+  for (int i = thread; i < count * args.column_count; i += threads) slots[i] = from[i];
+  // By other threads, which do not wait for the slots first.
+  for (int i = (static_cast<int>(blockIdx.x) + 1) * threads - 1 - thread; i < args.copy.count;
+       i += static_cast<int>(gridDim.x) * threads) {
     args.copy.to[i] = args.copy.from[i];
   }
   __syncthreads();
   const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
-  for (int i = thread; i < count * token_pieces; i += kCopyThreads) {
+  for (int i = thread; i < count * token_pieces; i += threads) {
     const int token = i / token_pieces;
     const int piece = i - token * token_pieces;
     const SlotId* token_slots = slots + token * args.column_count;
@@ -155,29 +143,22 @@ Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes,
   return {};
 }
 
-Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, bool is_overlapped,
-                              cudaStream_t stream) {
+Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
   const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
                              PleTiles::block_rows(args.token_capacity)};
   const auto tokens = static_cast<unsigned>(args.token_capacity);
-  if (args.counts == nullptr) {
-    const unsigned block_tokens = args.token_capacity <= kMaxSingleTokens ? 1 : kManyBlockTokens;
-    const Launch shape{
-        .grid = dim3((tokens + block_tokens - 1) / block_tokens),
-        .block_threads = kCopyThreads,
-        .shared_bytes = static_cast<int>(block_tokens * sizeof(SlotId)) * args.column_count,
-        .is_beside_product = true};
-    PLE_CUDA_TRY(
-        launch(gather_pinned_kernel, shape, stream, args, tiles, static_cast<int>(block_tokens)));
-    return {};
-  }
-  const int piece_blocks =
-      (tiles.chunk_count * kPiecesPerChunk + kGatherThreads - 1) / kGatherThreads;
-  const Launch shape{.grid = dim3(tokens, static_cast<unsigned>(piece_blocks)),
-                     .block_threads = kGatherThreads,
-                     .is_overlapped = is_overlapped,
-                     .is_beside_product = true};
-  PLE_CUDA_TRY(launch(gather_embeddings_kernel, shape, stream, args, tiles));
+  const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
+  const int block_threads =
+      std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kCopyThreads,
+                 kMaxGatherThreads);
+  const unsigned block_tokens = args.token_capacity <= kMaxSingleTokens ? 1 : kManyBlockTokens;
+  const Launch shape{
+      .grid = dim3((tokens + block_tokens - 1) / block_tokens),
+      .block_threads = block_threads,
+      .shared_bytes = static_cast<int>(block_tokens * sizeof(SlotId)) * args.column_count,
+      .is_beside_product = true};
+  PLE_CUDA_TRY(
+      launch(gather_embeddings_kernel, shape, stream, args, tiles, static_cast<int>(block_tokens)));
   return {};
 }
 

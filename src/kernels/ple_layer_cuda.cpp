@@ -55,7 +55,7 @@ Status gather(const PleShape& shape, const RowView& rows, const PleStepView& ste
                                  .embed_dim = shape.embed_dim,
                                  .column_count = shape.column_count,
                                  .token_capacity = token_capacity},
-                                false, stream);
+                                stream);
 }
 
 // The whole product, without a highway.

@@ -25,17 +25,15 @@ struct StepCopy {
 struct GatherEmbeddingsArgs {
   RowView rows;
   StepCopy copy;
-  const PleStepCounts* counts = nullptr;  // null: kNoTokenSlot says which tokens there are
-  const SlotId* slots = nullptr;          // [token_capacity, column_count]
-  std::uint16_t* embeddings = nullptr;    // tiles, zero from embed_dim on
+  const SlotId* slots = nullptr;        // [token_capacity, column_count]; kNoTokenSlot: no token
+  std::uint16_t* embeddings = nullptr;  // tiles, zero from embed_dim on
   std::int32_t embed_dim = 0;
   std::int32_t column_count = 0;
   std::int32_t token_capacity = 0;
   bool quantizes = false;  // each 32 elements to what FP8 keeps of them (EngramRounding)
 };
 
-Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, bool is_overlapped,
-                              cudaStream_t stream);
+Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream);
 
 // Sums over a slice or a group of columns of one token.
 struct ColumnSums {

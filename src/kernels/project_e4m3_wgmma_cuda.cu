@@ -1,6 +1,6 @@
 #include "device/cuda_check.hpp"
-#include "kernels/e4m3_codes.cuh"
 #include "kernels/e4m3_epilogue.cuh"
+#include "kernels/e4m3_multiply.cuh"
 
 // The product with weights in E4M3 on Hopper. The weights are the operand that a warpgroup keeps in
 // registers, 64 rows of them, a slice for each warp: every thread makes bf16 of its fragments, so
@@ -10,37 +10,11 @@ namespace ple::kernels {
 
 namespace {
 
-constexpr int kWarpgroupSlices = kWarpgroupThreads / kWarpThreads;
-constexpr int kEarlyStages = 4;  // of weights in flight while the step is prepared
-constexpr int kProducerRegisters = 40;
+constexpr int kEarlyChunks = 4;  // of weights in flight while the step is prepared
 
-// kTokens: of a tile; kConsumers: warpgroups, each with a slice of the tile for each of its warps;
-// kBlocks: of a cluster, whose blocks have the same tokens, of which each reads its share and sends
-// it to all; kRegisters: of a consumer's thread, where the producer's warpgroup gives of its own.
-template <int kTokens_, int kConsumers_, int kStages_, int kBlocks_, int kRegisters_>
-struct Form {
-  static constexpr int kTokens = kTokens_;
-  static constexpr int kConsumers = kConsumers_;
-  static constexpr int kStages = kStages_;
-  static constexpr int kBlocks = kBlocks_;
-  static constexpr int kRegisters = kRegisters_;
-
-  static constexpr int kSlices = kConsumers * kWarpgroupSlices;
-  static constexpr int kSums = kTokens / 2;
-  static constexpr int kShareRows = kTokens / kBlocks;
-  static constexpr int kTokenBytes = kTokens * kTileRowBytes;
-  static constexpr int kStageBytes = kTokenBytes + kSlices * kE4m3SliceBytes;
-  static constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
-  static constexpr int kThreads =
-      kConsumers * kWarpgroupThreads + (kRegisters > 0 ? kWarpgroupThreads : kWarpThreads);
-  static constexpr bool kStartsEarly = kTokens <= kMaxSlicedTokens;
-  static_assert(kTokenBytes % kTileAlignment == 0 && kStageBytes % kTileAlignment == 0);
-  static_assert(kShareRows <= kMaxBlockRows);
-};
-
-using FewTokens = Form<8, 4, 12, 1, 0>;
-using SomeTokens = Form<kMaxSlicedTokens, 4, 8, 2, 104>;
-using ManyTokens = Form<256, 2, 5, 2, 232>;
+using FewTokens = E4m3Form<8, 4, 6, 2, 1, 0>;
+using SomeTokens = E4m3Form<kMaxSlicedTokens, 4, 4, 2, 1, 104>;
+using ManyTokens = E4m3Form<256, 2, 5, 1, 2, 232>;
 constexpr int kMaxFewTokens = FewTokens::kTokens;
 
 struct Tile {
@@ -83,15 +57,8 @@ class TileOrder {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// weights, tokens: of a stage, they have arrived; empty: its consumers have read it.
-template <class F>
-struct Barriers {
-  std::uint64_t weights[F::kStages];
-  std::uint64_t tokens[F::kStages];
-  std::uint64_t empty[F::kStages];
-};
-
 // The slices of a tile.
+template <class F>
 class CodeCopies {
  public:
   __device__ CodeCopies(const ProjectArgs& args, const PleTiles& tiles, Slices slices)
@@ -99,9 +66,14 @@ class CodeCopies {
         chunk_bytes_(e4m3_chunk_bytes(tiles)),
         bytes_(static_cast<std::uint32_t>(slices.count) * kE4m3SliceBytes) {}
   __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
-    barrier_expect(barrier, bytes_);
-    barrier_arrive(barrier);
-    if (bytes_ != 0) bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
+    barrier_arrive_expecting(barrier, bytes_);
+    if (bytes_ == 0) return;
+    const std::byte* from = from_ + chunk * chunk_bytes_;
+    if constexpr (F::kStartsEarly) {
+      bulk_copy_once(to, from, bytes_, barrier);  // there is one tile of tokens
+    } else {
+      bulk_copy(to, from, bytes_, barrier);
+    }
   }
 
  private:
@@ -123,8 +95,7 @@ class TokenCopies {
     }
   }
   __device__ void start(std::byte* stage, int chunk, std::uint64_t* barrier) const {
-    barrier_expect(barrier, bytes_);
-    barrier_arrive(barrier);
+    barrier_arrive_expecting(barrier, bytes_);
     if (share_bytes_ == 0) return;
     const std::byte* from = rows_.from + chunk * rows_.chunk_bytes;
     if constexpr (F::kBlocks == 1) {
@@ -147,7 +118,7 @@ class TokenCopies {
 };
 
 template <class F>
-__device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+__device__ void produce(const ProjectArgs& args, const PleTiles& tiles, E4m3Barriers<F>& barriers,
                         std::byte* stages, int slice_tile_count) {
   const int first = static_cast<int>(blockIdx.x) / F::kBlocks;
   const int clusters = static_cast<int>(gridDim.x) / F::kBlocks;
@@ -155,11 +126,11 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
   // so that the tokens do not queue behind them.
   int early = 0;
   if constexpr (F::kStartsEarly) {
-    const CodeCopies copies(args, tiles,
-                            TileOrder<F>(args, F::kTokens, slice_tile_count).slices(first));
-    for (; early < min(kEarlyStages, tiles.chunk_count); ++early) {
-      copies.start(stages + early * F::kStageBytes + F::kTokenBytes, early,
-                   &barriers.weights[early]);
+    const CodeCopies<F> copies(args, tiles,
+                               TileOrder<F>(args, F::kTokens, slice_tile_count).slices(first));
+    for (; early < min(kEarlyChunks, tiles.chunk_count); ++early) {
+      copies.start(stages + early * F::kChunkBytes + F::kTokenBytes, early,
+                   &barriers.weights[early / F::kStageChunks]);
     }
   }
   wait_previous_kernel();
@@ -169,89 +140,26 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
   StageCursor<F::kStages> at;
   for (int index = first; index < order.count(); index += clusters) {
     const Tile tile = order.tile(index);
-    const CodeCopies weights(args, tiles, tile.slices);
+    const CodeCopies<F> weights(args, tiles, tile.slices);
     const TokenCopies<F> tokens(args, tiles, tile.token, token_count);
 #pragma unroll 1
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
-      std::byte* stage = stages + at.stage * F::kStageBytes;
+      const int in_stage = chunk % F::kStageChunks;
+      std::byte* place = stages + at.stage * F::kStageBytes + in_stage * F::kChunkBytes;
       if (early == 0) {
-        barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-        weights.start(stage + F::kTokenBytes, chunk, &barriers.weights[at.stage]);
+        if (in_stage == 0) barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+        weights.start(place + F::kTokenBytes, chunk, &barriers.weights[at.stage]);
       } else {
         --early;
       }
-      tokens.start(stage, chunk, &barriers.tokens[at.stage]);
+      tokens.start(place, chunk, &barriers.tokens[at.stage]);
+      if (in_stage == F::kStageChunks - 1) at.advance();
+    }
+    if (tiles.chunk_count % F::kStageChunks != 0) {
+      barrier_arrive(&barriers.weights[at.stage]);
+      barrier_arrive(&barriers.tokens[at.stage]);
       at.advance();
     }
-  }
-}
-
-// Multiplies all chunks of a warp's slice. While one product runs, the weights of the next are
-// made; then its stage is given back. A warp without a slice takes part with weights of zero.
-template <class F>
-__device__ void multiply(float (&sums)[F::kSums], const ProjectArgs& args, const PleTiles& tiles,
-                         Barriers<F>& barriers, const std::byte* stages,
-                         const std::uint32_t* factor_ring, int slice, bool has_slice,
-                         StageCursor<F::kStages>& at) {
-  constexpr int kBarrierBytes = sizeof(std::uint64_t);
-  using Weights = std::uint32_t[kStepsPerChunk][4];
-  const int chunk_count = tiles.chunk_count;
-  const std::uint32_t ring = kept(shared_address(stages));
-  const std::uint32_t ring_codes =
-      kept(ring + F::kTokenBytes + threadIdx.x / kWarpThreads * kE4m3SliceBytes +
-           threadIdx.x % kWarpThreads * kE4m3VectorBytes);
-  const std::uint32_t ring_barriers = kept(shared_address(&barriers));
-  const Factors factors(args.factors + std::int64_t{slice} * e4m3_factor_chunks(tiles), chunk_count,
-                        factor_ring);
-  if (has_slice) factors.begin();
-  const auto unpack = [&](int chunk, Weights& weights) {
-    if (!has_slice) return;
-    barrier_wait(ring_barriers + at.stage * kBarrierBytes + offsetof(Barriers<F>, weights),
-                 at.parity);
-    Fragments fragments;
-    fragments.load(ring_codes + at.stage * F::kStageBytes);
-    fragments.unpack(factors.word(chunk), weights);
-  };
-  const auto multiply_chunk = [&](int chunk, const Weights& weights, Weights& next) {
-    const std::uint32_t barrier = ring_barriers + at.stage * kBarrierBytes;
-    barrier_wait(barrier + offsetof(Barriers<F>, tokens), at.parity);
-    const std::uint32_t tokens = operand_begin(ring + at.stage * F::kStageBytes);
-    wgmma_begin();
-#pragma unroll
-    for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma_registers<F::kTokens>(sums, weights[step], operand_at(tokens + step * kOperandStep),
-                                  chunk == 0 && step == 0);
-    }
-    wgmma_commit();
-    at.advance();
-    if (chunk + 1 < chunk_count) unpack(chunk + 1, next);
-    wgmma_wait<0>();
-    if (threadIdx.x % kWarpThreads == 0) {
-      barrier_arrive_all<F::kBlocks>(barrier + offsetof(Barriers<F>, empty));
-    }
-  };
-  Weights even = {};
-  Weights odd = {};
-  unpack(0, even);
-#pragma unroll 1
-  for (int chunk = 0; chunk < chunk_count; ++chunk) {
-    multiply_chunk(chunk, even, odd);
-    if (++chunk == chunk_count) break;
-    multiply_chunk(chunk, odd, even);
-  }
-}
-
-// Of a warpgroup without slices.
-template <class F>
-__device__ void skip_tile(Barriers<F>& barriers, int chunk_count, StageCursor<F::kStages>& at) {
-#pragma unroll 1
-  for (int chunk = 0; chunk < chunk_count; ++chunk) {
-    barrier_wait(&barriers.weights[at.stage], at.parity);
-    barrier_wait(&barriers.tokens[at.stage], at.parity);
-    if (threadIdx.x % kWarpThreads == 0) {
-      barrier_arrive_all<F::kBlocks>(&barriers.empty[at.stage]);
-    }
-    at.advance();
   }
 }
 
@@ -262,7 +170,7 @@ struct WarpMemory {
 };
 
 template <class T, class F>
-__device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+__device__ void consume(const ProjectArgs& args, const PleTiles& tiles, E4m3Barriers<F>& barriers,
                         const std::byte* stages, WarpMemory& memory, int slice_tile_count) {
   wait_previous_kernel();
   start_next_kernel();  // not before: the next kernel may then read what the gather wrote
@@ -285,11 +193,13 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
       prefetch_highway<T>(args, tiles, slice, tile.token,
                           min(tile.token + F::kTokens, token_count));
     }
-    multiply<F>(sums, args, tiles, barriers, stages, memory.factors, slice, has_slice, at);
-    if (has_slice) {
-      finish_slice_tile<T, F::kTokens>(args, tiles, sums, slice, tile.token, token_count,
-                                       memory.turned);
-    }
+    E4m3Multiplier<F> multiplier(args, tiles, barriers, stages, memory.factors, slice, has_slice,
+                                 at);
+    multiplier.run(sums);
+    SliceEnd<T, F::kTokens> end(args, tiles, slice, tile.token, token_count);
+    if (has_slice) end.load();
+    multiplier.end();
+    if (has_slice) end.take(sums, memory.turned);
   }
 }
 
@@ -302,14 +212,14 @@ __global__ __cluster_dims__(F::kBlocks)
                                                   int slice_tile_count) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ std::byte shared[];
-  __shared__ Barriers<F> barriers;
+  __shared__ E4m3Barriers<F> barriers;
   __shared__ WarpMemory memory[F::kSlices];
   std::byte* stages = aligned_stages(shared);
   const PleTiles tiles(args.shape);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < F::kStages; ++stage) {
-      barrier_init(&barriers.weights[stage], 1);
-      barrier_init(&barriers.tokens[stage], 1);
+      barrier_init(&barriers.weights[stage], F::kStageChunks);
+      barrier_init(&barriers.tokens[stage], F::kStageChunks);
       barrier_init(&barriers.empty[stage], F::kSlices * F::kBlocks);
     }
     barrier_init_fence();
@@ -318,7 +228,7 @@ __global__ __cluster_dims__(F::kBlocks)
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   if (warp >= F::kSlices) {
     if constexpr (F::kRegisters > 0) give_registers<kProducerRegisters>();
-    if (threadIdx.x == F::kSlices * kWarpThreads) {
+    if (threadIdx.x == F::kProducerWarp * kWarpThreads) {
       produce<F>(args, tiles, barriers, stages, slice_tile_count);
     }
   } else {

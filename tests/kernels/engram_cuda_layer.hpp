@@ -45,6 +45,9 @@ class EngramCudaLayer {
     const kernels::EngramStepView step = view(block_.data());
     const std::int32_t columns = problem_.shape.column_count;
     std::fill_n(step.slots, std::int64_t{options_.token_capacity} * columns, 0xFFFFFFF0U);
+    for (std::int32_t i = token_count; i < options_.token_capacity; ++i) {
+      step.slots[std::int64_t{i} * columns] = kNoTokenSlot;
+    }
     std::copy_n(batch.slots.begin() + std::int64_t{token_begin} * columns, token_count * columns,
                 step.slots);
     std::copy_n(batch.dead.begin() + token_begin, token_count, step.dead);
