@@ -35,6 +35,13 @@ struct GatherEmbeddingsArgs {
 
 Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream);
 
+// A step whose tokens take turns in a buffer is cut into panels of panel_tokens.
+inline constexpr std::int32_t kMaxPanels = 2;
+
+// How many of the step's tokens stand in each: panels [kMaxPanels].
+Status count_panels_cuda(const PleStepCounts* step, PleStepCounts* panels,
+                         std::int32_t panel_tokens, bool is_overlapped, cudaStream_t stream);
+
 // Sums over a slice or a group of columns of one token.
 struct ColumnSums {
   float dot = 0.0F;      // of k * (1+w_key) * (1+w_query) * R; of values: of v^2

@@ -66,7 +66,8 @@ TEST(StepBytes, AreFewerThan32KiBForAToken) {
   const RandomModel model(
       {.hidden = 2560, .stream_count = 4, .heads_per_ngram = 8, .row_dim = 160, .layers = {kLayer}},
       5);
-  for (const ple_arithmetic arithmetic : {PLE_ARITHMETIC_MIXED, PLE_ARITHMETIC_FLOAT32}) {
+  for (const ple_arithmetic arithmetic :
+       {PLE_ARITHMETIC_FLOAT32, PLE_ARITHMETIC_MIXED, PLE_ARITHMETIC_REFERENCE}) {
     auto engine = open_engine(
         model.model(), {.arithmetic = arithmetic, .arena = PLE_ARENA_CACHED, .cache_bytes = 0});
     const std::int64_t stated = stated_bytes(engine, kTokens);

@@ -199,6 +199,29 @@ INSTANTIATE_TEST_SUITE_P(All, PleLayerCuda,
                                                           Arithmetic::reference),
                                           testing::Bool()));
 
+// Of the released model, with a staging area that holds all of its rows. Steps of a few hundred
+// tokens have more sums, or are rounded up, and are small.
+TEST(PleScratchCuda, AStepTakesFewerThan32KiBForAToken) {
+  const kernels::PleShape shape{.hidden = 2560,
+                                .stream_count = 4,
+                                .embed_dim = 2560,
+                                .column_count = 16,
+                                .tap_count = 4,
+                                .dilation = 3,
+                                .eps = 1e-6F};
+  constexpr std::size_t kStagedBytes = 16 * 320;
+  for (const Arithmetic arithmetic :
+       {Arithmetic::float32, Arithmetic::mixed, Arithmetic::reference}) {
+    for (const std::int32_t tokens : {512, 1000, 8192, 65536}) {
+      const std::size_t bytes = kernels::ple_layer_scratch_bytes_cuda(shape, arithmetic, tokens) +
+                                kernels::PleStepBlock::bytes(shape, tokens, tokens) +
+                                static_cast<std::size_t>(tokens) * kStagedBytes;
+      EXPECT_LT(bytes, static_cast<std::size_t>(tokens) << 15)
+          << tokens << " tokens, arithmetic " << static_cast<int>(arithmetic);
+    }
+  }
+}
+
 TEST(PlaceRowsCuda, PutsEveryRowIntoItsSlot) {
   skip_without_gpu();
   if (IsSkipped()) return;
