@@ -20,8 +20,7 @@ __global__ __launch_bounds__(kMaxPanels) void count_panels_kernel(const PleStepC
 
 Status count_panels_cuda(const PleStepCounts* step, PleStepCounts* panels,
                          std::int32_t panel_tokens, bool is_overlapped, cudaStream_t stream) {
-  const Launch shape{
-      .grid = dim3(1), .block_threads = kMaxPanels, .is_overlapped = is_overlapped};
+  const Launch shape{.grid = dim3(1), .block_threads = kMaxPanels, .is_overlapped = is_overlapped};
   PLE_CUDA_TRY(launch(count_panels_kernel, shape, stream, step, panels, panel_tokens));
   return {};
 }
