@@ -21,11 +21,14 @@ namespace ple::test {
 inline void expect_ok(const Status& status) { ASSERT_TRUE(status.is_ok()) << status.message(); }
 #define EXPECT_CUDA(call) expect_ok(cuda_status((call), #call))
 
+// Waits for the copy, which may end after the call where the memory is pageable: the layers'
+// streams do not wait for the default stream.
 template <class T>
 DeviceBuffer to_device(const std::vector<T>& values) {
   DeviceBuffer buffer = DeviceBuffer::allocate(values.size() * sizeof(T)).value();
   if (!values.empty()) {
     EXPECT_CUDA(cudaMemcpy(buffer.data(), values.data(), buffer.bytes(), cudaMemcpyDefault));
+    EXPECT_CUDA(cudaStreamSynchronize(nullptr));
   }
   return buffer;
 }
@@ -210,7 +213,7 @@ class CudaLayer {
     scratch_ = DeviceBuffer::allocate(kernels::ple_layer_scratch_bytes_cuda(
                                           problem_.shape, options_.arithmetic, capacity_))
                    .value();
-    EXPECT_CUDA(cudaMemset(scratch_.data(), 0xFF, scratch_.bytes()));
+    EXPECT_CUDA(cudaMemsetAsync(scratch_.data(), 0xFF, scratch_.bytes(), stream_.get()));
     const bool is_f32 = options_.highway_type == kernels::HighwayType::f32;
     highway_ =
         DeviceBuffer::allocate(static_cast<std::size_t>(capacity_ * problem_.channel_count()) *

@@ -104,7 +104,7 @@ class EngramCudaLayer {
     scratch_ = DeviceBuffer::allocate(kernels::engram_layer_scratch_bytes_cuda(
                                           problem_.shape, options_.rounding, capacity))
                    .value();
-    EXPECT_CUDA(cudaMemset(scratch_.data(), 0xFF, scratch_.bytes()));
+    EXPECT_CUDA(cudaMemsetAsync(scratch_.data(), 0xFF, scratch_.bytes(), stream_.get()));
     highway_ =
         DeviceBuffer::allocate(static_cast<std::size_t>(capacity * problem_.channel_count()) *
                                (is_f32() ? 4 : 2))
