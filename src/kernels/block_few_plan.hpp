@@ -13,6 +13,7 @@ namespace ple::kernels {
 struct FewForm {
   std::int32_t ranks = 0;
   std::int32_t slices = 0;
+  friend constexpr bool operator==(const FewForm&, const FewForm&) = default;
 };
 inline constexpr FewForm kFewForms[] = {{2, 3}, {4, 7}, {2, 8}};
 inline constexpr std::int32_t kMaxFewTokens = 64;

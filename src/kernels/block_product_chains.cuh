@@ -1,5 +1,7 @@
 #pragma once
 
+#include <iterator>
+
 #include "kernels/block_few_plan.hpp"
 #include "kernels/block_product.cuh"
 #include "kernels/project_wgmma.cuh"
@@ -59,6 +61,33 @@ struct StageRing {
 };
 
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
+
+// Launches clusters of blocks for all columns, each row_tiles times.
+template <class F, class Family, class Plan>
+Status launch_chains(void (*kernel)(Family, Plan), const Family& family, const Plan& plan,
+                     std::int32_t row_tiles, bool is_overlapped, cudaStream_t stream) {
+  PLE_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    plan.shared_bytes()));
+  const int clusters = (family.tiles.slice_count() + F::kSlices - 1) / F::kSlices;
+  const Launch shape{
+      .grid = dim3(static_cast<unsigned>(clusters * F::kRanks), static_cast<unsigned>(row_tiles)),
+      .block_threads = kFewThreads,
+      .shared_bytes = plan.shared_bytes(),
+      .is_overlapped = is_overlapped,
+      .cluster_blocks = F::kRanks};
+  PLE_CUDA_TRY(launch(kernel, shape, stream, family, plan));
+  return {};
+}
+
+// Calls run.template operator()<F>() with the shape of one of kForms.
+template <const auto& kForms, std::size_t kIndex = 0, class Run>
+Status with_form(const FewForm& form, Run&& run) {
+  constexpr FewForm kForm = kForms[kIndex];
+  if constexpr (kIndex + 1 < std::size(kForms)) {
+    if (form != kForm) return with_form<kForms, kIndex + 1>(form, run);
+  }
+  return run.template operator()<ChainShape<kForm.ranks, kForm.slices>>();
+}
 
 }  // namespace
 

@@ -266,40 +266,16 @@ __global__ __launch_bounds__(kFewThreads) void block_product_few_kernel(
 #endif
 }
 
-template <int kFormIndex, class Family>
-Status block_product_few_with(const Family& family, const FewPlan& plan, bool is_overlapped,
-                              cudaStream_t stream) {
-  constexpr FewForm kForm = kFewForms[kFormIndex];
-  using F = ChainShape<kForm.ranks, kForm.slices>;
-  PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_few_kernel<F, Family>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    plan.shared_bytes()));
-  const int clusters = (family.tiles.slice_count() + F::kSlices - 1) / F::kSlices;
-  const Launch shape{.grid = dim3(static_cast<unsigned>(clusters * F::kRanks)),
-                     .block_threads = kFewThreads,
-                     .shared_bytes = plan.shared_bytes(),
-                     .is_overlapped = is_overlapped,
-                     .cluster_blocks = F::kRanks};
-  PLE_CUDA_TRY(launch(block_product_few_kernel<F, Family>, shape, stream, family, plan));
-  return {};
-}
-
 }  // namespace
 
 // plan: one that fits.
 template <class Family>
 Status block_product_few_cuda(const Family& family, const FewPlan& plan, bool is_overlapped,
                               cudaStream_t stream) {
-  const auto is_form = [&](const FewForm& form) {
-    return plan.form.ranks == form.ranks && plan.form.slices == form.slices;
-  };
-  if (is_form(kFewForms[0])) {
-    return block_product_few_with<0>(family, plan, is_overlapped, stream);
-  }
-  if (is_form(kFewForms[1])) {
-    return block_product_few_with<1>(family, plan, is_overlapped, stream);
-  }
-  return block_product_few_with<2>(family, plan, is_overlapped, stream);
+  return with_form<kFewForms>(plan.form, [&]<class F>() {
+    return launch_chains<F>(block_product_few_kernel<F, Family>, family, plan, 1, is_overlapped,
+                            stream);
+  });
 }
 
 }  // namespace ple::kernels

@@ -85,16 +85,8 @@ __device__ void multiply_chain(float (&sums)[F::kColumns / 2], StageBarriers<F::
   for (int chunk = 0; chunk < chunk_count; ++chunk) {
     barrier_wait(&barriers.full[at.stage], at.parity);
     const std::byte* stage = stages + at.stage * F::kStageBytes;
-    const std::uint32_t rows =
-        operand_begin(shared_address(stage + consumer * kWarpgroupRows * kTileRowBytes));
-    const std::uint32_t columns = operand_begin(shared_address(stage + F::kRowBytes));
-    wgmma_begin();
-#pragma unroll
-    for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma<F::kColumns>(sums, operand_at(rows + step * kOperandStep),
-                         operand_at(columns + step * kOperandStep), chunk == 0 && step == 0);
-    }
-    wgmma_commit();
+    start_chunk<F::kColumns>(sums, stage + consumer * kWarpgroupRows * kTileRowBytes,
+                             stage + F::kRowBytes, chunk == 0);
     wgmma_wait<1>();  // the chunk before this one has been read
     if (chunk > 0 && is_leader) barrier_arrive_all<F::kRanks>(&barriers.empty[previous_stage]);
     previous_stage = at.stage;

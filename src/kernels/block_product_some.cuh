@@ -56,16 +56,8 @@ __device__ inline void multiply_chain_part(float (&sums)[F::kSums], const SomePl
   for (int chunk = 0; chunk < part.chunk_count; ++chunk) {
     barrier_wait(&barriers.full[at.stage], at.parity);
     const std::byte* stage = stages + at.stage * plan.stage_bytes();
-    const std::uint32_t rows =
-        operand_begin(shared_address(stage + consumer * kWarpgroupRows * kTileRowBytes));
-    const std::uint32_t columns = operand_begin(shared_address(stage + SomePlan::kRowsBytes));
-    wgmma_begin();
-#pragma unroll
-    for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma<F::kColumns>(sums, operand_at(rows + step * kOperandStep),
-                         operand_at(columns + step * kOperandStep), chunk == 0 && step == 0);
-    }
-    wgmma_commit();
+    start_chunk<F::kColumns>(sums, stage + consumer * kWarpgroupRows * kTileRowBytes,
+                             stage + SomePlan::kRowsBytes, chunk == 0);
     wgmma_wait<1>();  // the chunk before this one has been read
     if (previous_stage >= 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
     previous_stage = at.stage;
@@ -284,41 +276,16 @@ __global__ __launch_bounds__(kFewThreads) void block_product_some_kernel(
 #endif
 }
 
-template <int kFormIndex, class Family>
-Status block_product_some_with(const Family& family, const SomePlan& plan, bool is_overlapped,
-                               cudaStream_t stream) {
-  constexpr FewForm kForm = kSomeForms[kFormIndex];
-  using F = ChainShape<kForm.ranks, kForm.slices>;
-  PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_some_kernel<F, Family>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    plan.shared_bytes()));
-  const int clusters = (family.tiles.slice_count() + F::kSlices - 1) / F::kSlices;
-  const Launch shape{.grid = dim3(static_cast<unsigned>(clusters * F::kRanks),
-                                  static_cast<unsigned>(plan.row_tiles)),
-                     .block_threads = kFewThreads,
-                     .shared_bytes = plan.shared_bytes(),
-                     .is_overlapped = is_overlapped,
-                     .cluster_blocks = F::kRanks};
-  PLE_CUDA_TRY(launch(block_product_some_kernel<F, Family>, shape, stream, family, plan));
-  return {};
-}
-
 }  // namespace
 
 // plan: one that fits.
 template <class Family>
 Status block_product_some_cuda(const Family& family, const SomePlan& plan, bool is_overlapped,
                                cudaStream_t stream) {
-  const auto is_form = [&](const FewForm& form) {
-    return plan.form.ranks == form.ranks && plan.form.slices == form.slices;
-  };
-  if (is_form(kSomeForms[0]))
-    return block_product_some_with<0>(family, plan, is_overlapped, stream);
-  if (is_form(kSomeForms[1]))
-    return block_product_some_with<1>(family, plan, is_overlapped, stream);
-  if (is_form(kSomeForms[2]))
-    return block_product_some_with<2>(family, plan, is_overlapped, stream);
-  return block_product_some_with<3>(family, plan, is_overlapped, stream);
+  return with_form<kSomeForms>(plan.form, [&]<class F>() {
+    return launch_chains<F>(block_product_some_kernel<F, Family>, family, plan, plan.row_tiles,
+                            is_overlapped, stream);
+  });
 }
 
 }  // namespace ple::kernels

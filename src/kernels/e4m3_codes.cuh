@@ -51,19 +51,19 @@ class Factors {
   __device__ void begin() const {
     __syncwarp();
     copy(0);
-    copies_end();
+    commit_copies();
     copy(kFactorChunks);
-    copies_end();
-    copies_wait<1>();
+    commit_copies();
+    wait_copies<1>();
     __syncwarp();
   }
   // Of an even chunk and the one after it: asked for in their order.
   __device__ uint2 words(int chunk) const {
     if (chunk % kFactorChunks == 0 && chunk > 0) {
-      copies_wait<0>();
+      wait_copies<0>();
       __syncwarp();
       copy(chunk + kFactorChunks);
-      copies_end();
+      commit_copies();
     }
     return load_shared8(ring_ + chunk % kWords * sizeof(std::uint32_t));
   }

@@ -2,14 +2,12 @@
 
 #include <cstdint>
 
+#include "kernels/async_copies.cuh"
+
 // Hopper's asynchronous instructions: barriers in shared memory, and bulk copies into it. Only code
 // under __CUDA_ARCH_FEAT_SM90_ALL may use them.
 
 namespace ple::kernels {
-
-__device__ inline std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // Not to be derived anew from what it was derived from.
 __device__ inline std::uint32_t kept(std::uint32_t value) {
@@ -27,19 +25,6 @@ __device__ inline uint2 load_shared8(std::uint32_t from) {
   uint2 value;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "r"(from));
   return value;
-}
-
-// Copies of 4, 8 or 16 bytes by single threads, in groups that end in the order they began.
-template <int kBytes>
-__device__ inline void copy_async(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
-               : "memory");
-}
-__device__ inline void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All but so many groups have arrived.
-template <int kPending>
-__device__ inline void copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 __device__ inline void barrier_init(std::uint64_t* barrier, int arrivals) {

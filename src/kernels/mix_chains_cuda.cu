@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "device/cuda_check.hpp"
+#include "kernels/async_copies.cuh"
 #include "kernels/mix.cuh"
 
 // The last pass for many tokens. A block walks a chain of tokens a dilation apart, on which the
@@ -19,7 +20,7 @@ constexpr int kBlocksPerMultiprocessor = 2;  // of the most threads
 template <class T>
 __device__ void copy_ahead(Vector8<T>* to, const Vector8<T>* from, bool is_there) {
   constexpr int kVectors = sizeof(Vector8<T>) / 16;
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  const std::uint32_t address = shared_address(to);
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + 16 * i),
@@ -86,7 +87,7 @@ class Chain {
     const Gate gate = next_gate_;
     gates_ += gate_stride_;
     if (token_ + step_ < end_) next_gate_ = gate_at(gates_);
-    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+    wait_copies<kAhead - 1>();
     const Highways highway = highways_[slot_];
     const Values values = values_[slot_];
     ask();
@@ -123,7 +124,7 @@ class Chain {
     value_ += value_stride_;
     slot_ += static_cast<int>(blockDim.x);
     if (slot_ == slot_end_) slot_ = 0;
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    commit_copies();
   }
 
   template <int kPhase>

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/async_copies.cuh"
 #include "kernels/device_math.cuh"
 #include "kernels/ple_tiles.hpp"
 
@@ -12,24 +13,13 @@ namespace ple::kernels {
 
 inline constexpr int kVectorBytes = 16;
 
-__device__ inline std::uint32_t shared_at(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
 // The block copies bytes that are contiguous on both sides.
 template <int kThreads>
 __device__ inline void copy_to_shared(std::byte* to, const std::byte* from, int bytes) {
   for (int at = static_cast<int>(threadIdx.x) * kVectorBytes; at < bytes;
        at += kThreads * kVectorBytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_at(to + at)),
-                 "l"(from + at)
-                 : "memory");
+    copy_async_once(shared_address(to + at), from + at);
   }
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-__device__ inline void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Four 8 by 8 matrices; this lane names row lane % 16, and the half of 16 elements lane / 16.
@@ -40,7 +30,7 @@ __device__ inline void load_matrices(std::uint32_t (&out)[4], const std::byte* t
   const int piece = (2 * step + lane / 16) ^ (row % 8);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(shared_at(tile + row * kTileRowBytes + piece * kVectorBytes))
+               : "r"(shared_address(tile + row * kTileRowBytes + piece * kVectorBytes))
                : "memory");
 }
 

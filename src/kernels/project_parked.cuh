@@ -85,8 +85,8 @@ __device__ void finish_parked(const ProjectArgs& args, const PleTiles& tiles, st
     parked.ask(args, tiles, slices, rows);
   }
   parked.park(sums);
-  copies_end();
-  copies_wait<0>();
+  commit_copies();
+  wait_copies<0>();
   meet<kWarpgroupThreads>(meeting);  // the scales are of other threads
   SlicePlace place(args.shape, tiles, slices.begin);
 #pragma unroll 1

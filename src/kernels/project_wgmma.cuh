@@ -49,6 +49,23 @@ __device__ inline int accumulator_row() {
   return warp * 16 + static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads;
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Begins the product of a chunk of kColumns columns; rows: the warpgroup's.
+template <int kColumns>
+__device__ inline void start_chunk(float* sums, const std::byte* rows, const std::byte* columns,
+                                   bool is_first) {
+  const std::uint32_t row_operand = operand_begin(shared_address(rows));
+  const std::uint32_t column_operand = operand_begin(shared_address(columns));
+  wgmma_begin();
+#pragma unroll
+  for (int step = 0; step < kStepsPerChunk; ++step) {
+    wgmma<kColumns>(sums, operand_at(row_operand + step * kOperandStep),
+                    operand_at(column_operand + step * kOperandStep), is_first && step == 0);
+  }
+  wgmma_commit();
+}
+#endif  // __CUDA_ARCH_FEAT_SM90_ALL
+
 // Where the embeddings of the tokens from row on stand in chunk 0, and how far it is to the next
 // chunk. A tile's rows lie in one block.
 struct EmbeddingRows {
