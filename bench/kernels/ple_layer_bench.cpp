@@ -19,6 +19,7 @@
 #include "kernels/onednn_products.hpp"
 #include "kernels/ple_layer_cpu.hpp"
 #include "kernels/projection.hpp"
+#include "support/ple_cases.hpp"
 #include "support/ple_oracle.hpp"
 #include "support/ple_problem.hpp"
 
@@ -28,12 +29,7 @@ using namespace ple;
 using kernels::Arithmetic;
 using kernels::HighwayType;
 
-constexpr kernels::PleShape kShape{.hidden = 2560,
-                                   .stream_count = 4,
-                                   .column_count = 16,
-                                   .tap_count = 4,
-                                   .dilation = 3,
-                                   .eps = 1e-6F};
+constexpr kernels::PleShape kShape = test::released_ple_shape();
 constexpr double kWeightCount = 2560.0 * (10240 + 2560);
 constexpr std::int32_t kRingLength = 10;
 

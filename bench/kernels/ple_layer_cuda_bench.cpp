@@ -16,17 +16,13 @@
 #include "cuda_timing.hpp"
 #include "kernels/cpu_layer.hpp"
 #include "kernels/cuda_layer.hpp"
+#include "support/ple_cases.hpp"
 #include "support/ple_oracle.hpp"
 
 namespace ple::test {
 namespace {
 
-constexpr kernels::PleShape kReleased{.hidden = 2560,
-                                      .stream_count = 4,
-                                      .column_count = 16,
-                                      .tap_count = 4,
-                                      .dilation = 3,
-                                      .eps = 1e-6F};
+constexpr kernels::PleShape kReleased = released_ple_shape();
 constexpr std::int32_t kRowDim = 160;
 constexpr std::uint64_t kSeed = 7;
 constexpr std::int32_t kPrefix = 10;  // tokens that a decoded sequence has behind it

@@ -12,11 +12,16 @@ namespace {
 
 using Parts = std::vector<DeviceDecoder::Part>;
 
-// Every allocation fails while it lives.
-struct NoMemory {
-  NoMemory() { fail_allocation_after(0); }
-  ~NoMemory() { fail_allocation_after(-1); }
-};
+// Calls it while every allocation fails.
+template <class Call>
+void without_memory(Call&& call) {
+  struct NoMemory {
+    NoMemory() { fail_allocation_after(0); }
+    ~NoMemory() { fail_allocation_after(-1); }
+  };
+  const NoMemory no_memory;
+  call();
+}
 
 std::vector<Track> make_tracks() {
   std::vector<Track> tracks;
@@ -44,6 +49,13 @@ class CommitMemory : public testing::TestWithParam<Order> {
     return decoder;
   }
 
+  // All but the commit.
+  static void run(DeviceDecoder& decoder, const Parts& parts) {
+    decoder.stage(parts);
+    decoder.fill(parts);
+    decoder.run_staged();
+  }
+
   Parts all(std::size_t token_count) {
     Parts parts;
     for (std::size_t i = 0; i < 3; ++i) parts.push_back({&sequences_[i], &tracks_[i], token_count});
@@ -64,14 +76,8 @@ class CommitMemory : public testing::TestWithParam<Order> {
 
 TEST_P(CommitMemory, ACommitNeedsNone) {
   DeviceDecoder decoder = make_decoder();
-  const Parts parts = all(3);
-  decoder.stage(parts);
-  decoder.fill(parts);
-  decoder.run_staged();
-  {
-    const NoMemory no_memory;
-    decoder.step().commit();
-  }
+  run(decoder, all(3));
+  without_memory([&] { decoder.step().commit(); });
   expect_positions(3);
   decoder.run(all(2));
   expect_positions(5);
@@ -79,41 +85,26 @@ TEST_P(CommitMemory, ACommitNeedsNone) {
 
 TEST_P(CommitMemory, NorDoesOneOfAFewOfItsTokens) {
   DeviceDecoder decoder = make_decoder();
-  const Parts parts = all(3);
   const std::vector<std::int32_t> accepted{1, 1, 1};
-  decoder.stage(parts);
-  decoder.fill(parts);
-  decoder.run_staged();
-  {
-    const NoMemory no_memory;
-    decoder.step().commit(accepted);
-  }
+  run(decoder, all(3));
+  without_memory([&] { decoder.step().commit(accepted); });
   expect_positions(1);
 }
 
 TEST_P(CommitMemory, NorDoesOneBeforeAStagedStep) {
   DeviceDecoder first = make_decoder();
   DeviceDecoder second = make_decoder();
-  const Parts parts = all(3);
-  first.stage(parts);
-  first.fill(parts);
-  first.run_staged();
+  run(first, all(3));
   std::vector<pleiades::Part> next;
   for (std::size_t i = 0; i < 3; ++i) {
     next.push_back({sequences_[i], std::span(tracks_[i].tokens).subspan(3, 2)});
   }
   second.step().stage(next);
-  {
-    const NoMemory no_memory;
-    first.step().commit();
-  }
+  without_memory([&] { first.step().commit(); });
   expect_positions(3);
-  second.fill(parts);
+  second.fill(all(3));
   second.run_staged();
-  {
-    const NoMemory no_memory;
-    second.step().commit();
-  }
+  without_memory([&] { second.step().commit(); });
   expect_positions(5);
 }
 
@@ -121,16 +112,10 @@ TEST_P(CommitMemory, NorDoesOneOfABatchThatWasNotRun) {
   DeviceDecoder decoder = make_decoder();
   decoder.stage(all(0));
   decoder.run_staged();
-  {
-    const NoMemory no_memory;
-    decoder.step().commit();
-  }
+  without_memory([&] { decoder.step().commit(); });
   decoder.stage(all(2));
   decoder.step().wait();
-  {
-    const NoMemory no_memory;
-    decoder.step().commit();
-  }
+  without_memory([&] { decoder.step().commit(); });
   expect_positions(2);
 }
 
@@ -139,16 +124,10 @@ class DiscardMemory : public CommitMemory {};
 
 TEST_P(DiscardMemory, ADiscardNeedsNone) {
   DeviceDecoder decoder = make_decoder();
-  const Parts parts = all(3);
-  decoder.stage(parts);
-  decoder.fill(parts);
-  decoder.run_staged();
-  {
-    const NoMemory no_memory;
-    decoder.step().discard();
-  }
+  run(decoder, all(3));
+  without_memory([&] { decoder.step().discard(); });
   expect_positions(0);
-  decoder.run(parts);
+  decoder.run(all(3));
   expect_positions(3);
 }
 

@@ -36,18 +36,7 @@ double tolerance_of(Arithmetic arithmetic, HighwayType type) {
 // Cases of the shared list, and some as wide and as long as every form of the product needs.
 std::vector<PleCase> cuda_cases() {
   std::vector<PleCase> cases = ple_cases();
-  const kernels::PleShape wide{.hidden = 160,
-                               .stream_count = 4,
-                               .column_count = 16,
-                               .tap_count = 4,
-                               .dilation = 3,
-                               .eps = 1e-6F};
-  const kernels::PleShape released{.hidden = 2560,
-                                   .stream_count = 4,
-                                   .column_count = 16,
-                                   .tap_count = 4,
-                                   .dilation = 3,
-                                   .eps = 1e-6F};
+  const kernels::PleShape wide = ple_shape(160, 4, 16, 4, 3);
   cases.push_back({"EightTokens", wide, RowFormat::bf16, 40, {5, 3}});
   cases.push_back({"FewTokens", wide, RowFormat::bf16, 40, {1, 30, 2, 7}});
   cases.push_back({"SomeTokens", wide, RowFormat::bf16, 40, {70, 1, 100, 3}});
@@ -57,7 +46,7 @@ std::vector<PleCase> cuda_cases() {
   cases.push_back({"TilesInTurns", wider, RowFormat::bf16, 8, {70, 1, 29, 3}});
   cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
   cases.push_back({"ManyLongTokens", wide, RowFormat::bf16, 8, {2305, 1, 70}});
-  cases.push_back({"Released", released, RowFormat::bf16, 160, {12, 1, 3}});
+  cases.push_back({"Released", released_ple_shape(), RowFormat::bf16, 160, {12, 1, 3}});
   return cases;
 }
 
@@ -106,12 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class PleLayerCuda : public testing::TestWithParam<std::tuple<Arithmetic, bool>> {
  protected:
-  static constexpr kernels::PleShape kShape{.hidden = 160,
-                                            .stream_count = 4,
-                                            .column_count = 4,
-                                            .tap_count = 4,
-                                            .dilation = 3,
-                                            .eps = 1e-6F};
+  static constexpr kernels::PleShape kShape = ple_shape(160, 4, 4, 4, 3);
   void SetUp() override { skip_without_gpu(); }
   Arithmetic arithmetic() const { return std::get<0>(GetParam()); }
   CudaLayer::Options options() const {
@@ -202,13 +186,7 @@ INSTANTIATE_TEST_SUITE_P(All, PleLayerCuda,
 // Of the released model, with a staging area that holds all of its rows. Steps of a few hundred
 // tokens have more sums, or are rounded up, and are small.
 TEST(PleScratchCuda, AStepTakesFewerThan32KiBForAToken) {
-  const kernels::PleShape shape{.hidden = 2560,
-                                .stream_count = 4,
-                                .embed_dim = 2560,
-                                .column_count = 16,
-                                .tap_count = 4,
-                                .dilation = 3,
-                                .eps = 1e-6F};
+  const kernels::PleShape shape = released_ple_shape();
   constexpr std::size_t kStagedBytes = 16 * 320;
   for (const Arithmetic arithmetic :
        {Arithmetic::float32, Arithmetic::mixed, Arithmetic::reference}) {

@@ -19,15 +19,22 @@ struct PleCase {
   std::vector<std::int32_t> sequence_lengths;
 };
 
-inline kernels::PleShape ple_shape(std::int32_t hidden, std::int32_t stream_count,
-                                   std::int32_t column_count, std::int32_t tap_count,
-                                   std::int32_t dilation) {
+constexpr kernels::PleShape ple_shape(std::int32_t hidden, std::int32_t stream_count,
+                                      std::int32_t column_count, std::int32_t tap_count,
+                                      std::int32_t dilation) {
   return {.hidden = hidden,
           .stream_count = stream_count,
           .column_count = column_count,
           .tap_count = tap_count,
           .dilation = dilation,
           .eps = 1e-6F};
+}
+
+// Of the released model; its rows have 160 elements.
+constexpr kernels::PleShape released_ple_shape() {
+  kernels::PleShape shape = ple_shape(2560, 4, 16, 4, 3);
+  shape.embed_dim = 2560;
+  return shape;
 }
 
 inline std::vector<PleCase> ple_cases() {

@@ -11,6 +11,7 @@
 #include "ngram/qwen4_exp_hash.hpp"
 #include "support/golden_tensor.hpp"
 #include "support/json_file.hpp"
+#include "support/ple_cases.hpp"
 #include "support/ple_problem.hpp"
 
 // One layer at the released width whose weights come from a counter formula, with the output of the
@@ -57,13 +58,7 @@ inline WideCase wide_case(const std::string& type) {
   }
 
   WideCase wide;
-  wide.problem.shape = {.hidden = 2560,
-                        .stream_count = 4,
-                        .embed_dim = 2560,
-                        .column_count = 16,
-                        .tap_count = 4,
-                        .dilation = 3,
-                        .eps = 1e-6F};
+  wide.problem.shape = released_ple_shape();
   wide.problem.key = tensors.at("key_proj");
   wide.problem.value = tensors.at("value_proj");
   wide.problem.norm_key = tensors.at("norm_key");
