@@ -14,9 +14,6 @@ namespace {
 // A gather of at least this many rows is worth a line of its own.
 constexpr std::size_t kLargeGatherRows = 4096;
 
-// Sequences that a commit asks the memory for ahead of the one that it moves.
-constexpr std::size_t kSequencesAhead = 6;
-
 }  // namespace
 
 Result<std::unique_ptr<Step>> Step::create(std::shared_ptr<Engine> engine, std::int32_t tokens_max,
@@ -348,9 +345,6 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
   if (device_ != nullptr) PLE_TRY(device_->record_prepared());
   std::uint64_t token_count = 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (i + kSequencesAhead < members_.size()) {
-      members_[i + kSequencesAhead].sequence->timeline().prefetch_for_commit();
-    }
     PLE_TRY(members_[i].sequence->timeline().commit(members_[i].staged.ticket, accepted_of(i)));
     token_count += static_cast<std::uint64_t>(accepted_of(i));
   }

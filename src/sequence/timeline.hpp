@@ -61,13 +61,6 @@ class Timeline {
   // is refused, and rejecting any while another stretch is staged behind them.
   Status commit(std::uint64_t ticket, std::int32_t accepted);
 
-  // Asks for the memory that commit touches, of a timeline that is committed soon.
-  void prefetch_for_commit() const {
-    constexpr std::size_t kLineBytes = 64;
-    __builtin_prefetch(this, 1);
-    __builtin_prefetch(reinterpret_cast<const char*>(this) + kLineBytes, 1);
-  }
-
   // Forgets the stretch and any staged behind it; ran says whether it may have written the ring.
   // Harmless when it is not staged.
   void discard(std::uint64_t ticket, bool ran);
