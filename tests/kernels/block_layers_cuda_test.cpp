@@ -1,17 +1,20 @@
 // LongCat's and Gemma's layers on a CUDA device against the CPU's operators, in every form of the
 // product, with every row format.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "kernels/block_few_plan.hpp"
 #include "kernels/block_layers.hpp"
 
 namespace ple::test {
 namespace {
 
+using kernels::FewForm;
 using kernels::GemmaShape;
 using kernels::LongcatShape;
 
@@ -21,6 +24,31 @@ constexpr RowFormat kFormats[] = {
 
 // Steps of so many tokens take each form of the product on Hopper.
 constexpr std::int32_t kStepTokens[] = {1, 5, 8, 9, 40, 64, 65, 129, 256, 300, 700};
+
+// As little work as takes each form of the product on Hopper, for compute-sanitizer.
+struct FormCase {
+  std::int32_t columns = 0;
+  std::int32_t chunks = 0;  // of the inner dimension
+  std::int32_t tokens = 0;
+};
+constexpr FormCase kFormCases[] = {{64, 1, 8},     {64, 48, 64},   {3264, 1, 40},
+                                   {64, 2, 100},   {4416, 1, 130}, {64, 4, 100},
+                                   {1920, 4, 130}, {64, 1, 300},   {64, 1, 520}};
+
+LongcatShape longcat_shape(const FormCase& form) {
+  return {.vocab_size = 9,
+          .hidden = form.columns,
+          .table_count = form.chunks,
+          .row_dim = kernels::kChunk};
+}
+
+GemmaShape gemma_shape(const FormCase& form) {
+  constexpr std::int32_t kLayerDim = 64;
+  return {.hidden = form.chunks * kernels::kChunk,
+          .layer_count = form.columns / kLayerDim,
+          .layer_dim = kLayerDim,
+          .eps = 1e-6F};
+}
 
 // Sums are added in another order; a result that lies between two bf16 numbers may be rounded to
 // the other one.
@@ -55,6 +83,15 @@ class BlockLayersCuda : public testing::TestWithParam<std::tuple<bool, bool, Hig
             << count << " tokens of " << capacity;
       }
     }
+  }
+
+  // All tokens in one step.
+  template <class Layer, class Problem>
+  void check_step(const Problem& problem) {
+    const std::int32_t count = problem.tokens.token_count;
+    Layer layer(problem, count, has_wgmma(), rounds_each(), type());
+    EXPECT_LT(distance(layer.run(0, count), problem.run_cpu(rounds_each(), type())),
+              tolerance_of(rounds_each(), type()));
   }
 
   Random random_;
@@ -115,16 +152,37 @@ TEST_P(BlockLayersCuda, ReleasedModelsAgreeWithTheCpu) {
       30 * 256);
 }
 
-// Every form of the kernels with little work, for compute-sanitizer.
-TEST_P(BlockLayersCuda, SmallModelsAgreeWithTheCpu) {
-  check<LongcatCuda>(
-      LongcatProblem(random_, {.vocab_size = 9, .hidden = 64, .table_count = 3, .row_dim = 64},
-                     RowFormat::bf16, 600),
-      64);
-  check<GemmaCuda>(
-      GemmaProblem(random_, {.hidden = 64, .layer_count = 2, .layer_dim = 64, .eps = 1e-6F},
-                   RowFormat::bf16, 600),
-      2 * 64);
+TEST_P(BlockLayersCuda, EveryFormOfTheProductAgreesWithTheCpu) {
+  for (const FormCase& form : kFormCases) {
+    SCOPED_TRACE(testing::Message() << form.columns << " columns, " << form.chunks << " chunks, "
+                                    << form.tokens << " tokens");
+    check_step<LongcatCuda>(
+        LongcatProblem(random_, longcat_shape(form), RowFormat::bf16, form.tokens));
+    check_step<GemmaCuda>(GemmaProblem(random_, gemma_shape(form), RowFormat::bf16, form.tokens));
+  }
+}
+
+TEST(BlockFormCases, TakeEveryFormOfTheProduct) {
+  constexpr std::int32_t kMultiprocessors = 132;  // of an H200
+  std::vector<FewForm> few;
+  std::vector<FewForm> some;
+  bool has_many = false;
+  bool has_more = false;
+  for (const FormCase& form : kFormCases) {
+    const kernels::BlockTiles tiles = kernels::longcat_tiles(longcat_shape(form));
+    const kernels::FewPlan few_plan(tiles, form.tokens, kMultiprocessors);
+    const kernels::SomePlan some_plan(tiles, form.tokens, kMultiprocessors);
+    if (few_plan.fits()) {
+      few.push_back(few_plan.form);
+    } else if (some_plan.fits()) {
+      some.push_back(some_plan.form);
+    } else {
+      (form.tokens <= 512 ? has_many : has_more) = true;
+    }
+  }
+  EXPECT_THAT(few, testing::UnorderedElementsAreArray(kernels::kFewForms));
+  EXPECT_THAT(some, testing::UnorderedElementsAreArray(kernels::kSomeForms));
+  EXPECT_TRUE(has_many && has_more);
 }
 
 TEST_P(BlockLayersCuda, EveryRowFormatIsDecoded) {

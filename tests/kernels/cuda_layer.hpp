@@ -161,7 +161,7 @@ class CudaLayer {
   const CudaTraits& traits() const { return traits_; }
   const CudaStream& stream() const { return stream_; }
   kernels::PleWeightsCuda weights() const {
-    return kernels::PleWeightsCuda::view(weights_.data(), problem_.shape);
+    return kernels::PleWeightsCuda::view(weights_.data(), problem_.shape, problem_.vectors());
   }
   std::byte* scratch() { return scratch_.data(); }
   RowView rows() const {
@@ -193,13 +193,16 @@ class CudaLayer {
     const DeviceBuffer norm_query = to_device(problem_.norm_query);
     const DeviceBuffer norm_conv = to_device(problem_.norm_conv);
     const DeviceBuffer conv = to_device(problem_.conv);
+    const DeviceBuffer key_bias = to_device(problem_.key_bias);
+    const DeviceBuffer value_bias = to_device(problem_.value_bias);
     weights_ = DeviceBuffer::allocate(kernels::PleWeightsCuda::bytes(problem_.shape)).value();
     expect_ok(kernels::pack_ple_weights_cuda(
         {.shape = problem_.shape,
          .key = key.as<std::uint16_t>(),
          .value = value.as<std::uint16_t>(),
          .vectors = {norm_key.as<std::uint16_t>(), norm_query.as<std::uint16_t>(),
-                     norm_conv.as<std::uint16_t>(), conv.as<std::uint16_t>()},
+                     norm_conv.as<std::uint16_t>(), conv.as<std::uint16_t>(),
+                     key_bias.as<std::uint16_t>(), value_bias.as<std::uint16_t>()},
          .memory = weights_.data()},
         stream_.get()));
     expect_ok(stream_.synchronize());

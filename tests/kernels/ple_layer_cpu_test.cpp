@@ -39,8 +39,8 @@ class PleLayerCases : public testing::TestWithParam<std::tuple<PleCase, Arithmet
 TEST_P(PleLayerCases, AgreeWithFloat64) {
   const auto& [layer_case, arithmetic, highway_type] = GetParam();
   const std::uint64_t seed = Random().bits();
-  const PleProblem problem =
-      make_ple_problem(layer_case.shape, layer_case.format, layer_case.row_dim, seed);
+  const PleProblem problem = make_ple_problem(layer_case.shape, layer_case.format,
+                                              layer_case.row_dim, seed, layer_case.has_bias);
   const auto sequences = make_sequences(problem, layer_case.sequence_lengths, seed);
   CpuLayer layer(problem, sequences, {.arithmetic = arithmetic, .highway_type = highway_type});
   layer.step_rest();

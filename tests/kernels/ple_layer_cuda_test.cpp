@@ -44,6 +44,7 @@ std::vector<PleCase> cuda_cases() {
   kernels::PleShape wider = wide;
   wider.hidden = 2832;
   cases.push_back({"TilesInTurns", wider, RowFormat::bf16, 8, {70, 1, 29, 3}});
+  cases.push_back({"LongTwoTaps", ple_shape(16, 2, 2, 2, 3), RowFormat::bf16, 8, {530}});
   cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
   cases.push_back({"ManyLongTokens", wide, RowFormat::bf16, 8, {2305, 1, 70}});
   cases.push_back({"Released", released_ple_shape(), RowFormat::bf16, 160, {12, 1, 3}});
@@ -59,8 +60,8 @@ class PleLayerCudaCases
 TEST_P(PleLayerCudaCases, AgreeWithFloat64) {
   const auto& [layer_case, arithmetic, highway_type, has_wgmma] = GetParam();
   const std::uint64_t seed = Random().bits();
-  const PleProblem problem =
-      make_ple_problem(layer_case.shape, layer_case.format, layer_case.row_dim, seed);
+  const PleProblem problem = make_ple_problem(layer_case.shape, layer_case.format,
+                                              layer_case.row_dim, seed, layer_case.has_bias);
   if (const Status status = kernels::check_ple_shape_cuda(problem.shape); !status.is_ok()) {
     EXPECT_EQ(status.code(), StatusCode::unsupported);
     return;

@@ -24,8 +24,8 @@ class PleLayerInvariance : public testing::TestWithParam<std::tuple<int, Arithme
   void SetUp() override {
     const auto [case_index, arithmetic, highway_type] = GetParam();
     const PleCase layer_case = ple_cases()[static_cast<std::size_t>(case_index)];
-    problem_ =
-        make_ple_problem(layer_case.shape, layer_case.format, layer_case.row_dim, random_.bits());
+    problem_ = make_ple_problem(layer_case.shape, layer_case.format, layer_case.row_dim,
+                                random_.bits(), layer_case.has_bias);
     options_.arithmetic = arithmetic;
     options_.highway_type = highway_type;
     options_.output_mode = OutputMode::update;

@@ -17,6 +17,7 @@ struct PleCase {
   RowFormat format = RowFormat::bf16;
   std::int32_t row_dim = 0;
   std::vector<std::int32_t> sequence_lengths;
+  bool has_bias = false;
 };
 
 constexpr kernels::PleShape ple_shape(std::int32_t hidden, std::int32_t stream_count,
@@ -52,6 +53,8 @@ inline std::vector<PleCase> ple_cases() {
       {"Int8", ple_shape(80, 7, 3, 4, 3), RowFormat::int8_row, 30, {15}},
       {"Nvfp4", ple_shape(160, 4, 2, 4, 1), RowFormat::nvfp4, 32, {16, 4}},
       {"LongStep", ple_shape(16, 2, 2, 4, 3), RowFormat::bf16, 4, {600, 500}},
+      {"Biased", ple_shape(40, 5, 2, 3, 4), RowFormat::bf16, 16, {7, 1}, true},
+      {"LongBiased", ple_shape(16, 2, 2, 3, 2), RowFormat::bf16, 8, {500, 30}, true},
   };
 }
 

@@ -72,10 +72,10 @@ class PleOracle {
     return bf16_to_f32(bits[index]);
   }
 
-  double product(const std::vector<std::uint16_t>& matrix, std::size_t row,
-                 const std::uint16_t* x) const {
+  double product(const std::vector<std::uint16_t>& matrix, const std::vector<std::uint16_t>& bias,
+                 std::size_t row, const std::uint16_t* x) const {
     const auto length = static_cast<std::size_t>(shape_.embed_dim);
-    double sum = 0.0;
+    double sum = bias.empty() ? 0.0 : weight(bias, row);
     for (std::size_t k = 0; k < length; ++k)
       sum += weight(matrix, row * length + k) * bf16_to_f32(x[k]);
     return rounded(sum);
@@ -93,12 +93,12 @@ class PleOracle {
     const auto hidden = static_cast<std::size_t>(shape_.hidden);
     std::vector<double> v(hidden), key(hidden), query(hidden);
     for (std::size_t d = 0; d < hidden; ++d) {
-      v[d] = product(problem_.value, d, x);
+      v[d] = product(problem_.value, problem_.value_bias, d, x);
       if (arithmetic_ == Arithmetic::mixed) v[d] = nearest_bf16(v[d]);
     }
     for (std::size_t c = 0; c < static_cast<std::size_t>(shape_.stream_count); ++c) {
       for (std::size_t d = 0; d < hidden; ++d) {
-        key[d] = product(problem_.key, c * hidden + d, x);
+        key[d] = product(problem_.key, problem_.key_bias, c * hidden + d, x);
         query[d] = static_cast<double>(highway[c * hidden + d]);
       }
       const double key_root = inverse_root_mean_square(key.data());

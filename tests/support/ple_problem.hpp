@@ -20,13 +20,19 @@ struct PleProblem {
   std::vector<std::uint16_t> key;    // [stream_count * hidden, embed_dim]
   std::vector<std::uint16_t> value;  // [hidden, embed_dim]
   std::vector<std::uint16_t> norm_key, norm_query, norm_conv, conv;
+  std::vector<std::uint16_t> key_bias, value_bias;  // empty: none
   RowEncoding encoding;
   std::uint32_t slot_bytes = 0;
   std::uint32_t row_count = 0;
   std::vector<std::byte> table;  // [row_count, slot_bytes]
 
   kernels::PleVectors vectors() const {
-    return {norm_key.data(), norm_query.data(), norm_conv.data(), conv.data()};
+    kernels::PleVectors vectors{norm_key.data(), norm_query.data(), norm_conv.data(), conv.data()};
+    if (!key_bias.empty()) {
+      vectors.key_bias = key_bias.data();
+      vectors.value_bias = value_bias.data();
+    }
+    return vectors;
   }
   RowView rows() const {
     const std::uint32_t arena_slot_count = row_count / 2;
@@ -105,7 +111,7 @@ inline void fill_row(std::mt19937_64& engine, const RowEncoding& encoding, std::
 
 // shape.embed_dim is taken from column_count and row_dim.
 inline PleProblem make_ple_problem(kernels::PleShape shape, RowFormat format, std::int32_t row_dim,
-                                   std::uint64_t seed) {
+                                   std::uint64_t seed, bool has_bias = false) {
   std::mt19937_64 engine(seed);
   PleProblem problem;
   shape.embed_dim = shape.column_count * row_dim;
@@ -126,6 +132,10 @@ inline PleProblem make_ple_problem(kernels::PleShape shape, RowFormat format, st
   for (std::uint32_t row = 0; row < problem.row_count; ++row) {
     detail::fill_row(engine, problem.encoding,
                      problem.table.data() + std::size_t{row} * problem.slot_bytes);
+  }
+  if (has_bias) {
+    problem.key_bias = detail::random_bf16(engine, channels, 1.0F);
+    problem.value_bias = detail::random_bf16(engine, shape.hidden, 1.0F);
   }
   return problem;
 }
