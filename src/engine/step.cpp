@@ -336,17 +336,21 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
   const auto accepted_of = [&](std::size_t i) {
     return accepted.empty() ? members_[i].staged.token_count : accepted[i];
   };
-  if (!is_next_ || !accepted.empty()) {
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      PLE_TRY(
-          members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
-    }
+  const bool is_plain = is_next_ && accepted.empty();
+  for (std::size_t i = 0; !is_plain && i < members_.size(); ++i) {
+    PLE_TRY(
+        members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
   }
   if (device_ != nullptr) PLE_TRY(device_->record_prepared());
-  std::uint64_t token_count = 0;
+  std::uint64_t token_count = is_plain ? tokens_.size() : 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    PLE_TRY(members_[i].sequence->timeline().commit(members_[i].staged.ticket, accepted_of(i)));
-    token_count += static_cast<std::uint64_t>(accepted_of(i));
+    Timeline& timeline = members_[i].sequence->timeline();
+    if (is_plain) {
+      timeline.commit_oldest();
+    } else {
+      PLE_TRY(timeline.commit(members_[i].staged.ticket, accepted_of(i)));
+      token_count += static_cast<std::uint64_t>(accepted_of(i));
+    }
   }
   engine_->counters().tokens.fetch_add(token_count, std::memory_order_relaxed);
   engine_->counters().steps.fetch_add(1, std::memory_order_relaxed);

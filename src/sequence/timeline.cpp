@@ -38,16 +38,20 @@ Result<StagedSpan> Timeline::stage(std::span<const TokenId> tokens) {
                  "the sequence at position {} is in {} staged steps: commit or discard one first",
                  position_, kStagedMax);
   }
+  const Ring& ring = staged_count_ == 0 ? ring_ : staged_[0].ring_after;
   StagedSpan span;
   span.ticket = next_ticket_++;
   span.position = staged_end();
   span.token_count = static_cast<std::int32_t>(tokens.size());
   span.write_count = std::min(span.token_count, write_max_);
-  span.cursor =
-      staged_count_ == 0 ? cursor_ : wrap(std::int64_t{staged_[0].cursor} + staged_[0].write_count);
+  span.cursor = ring.cursor;
+  const std::int32_t reached =
+      span.token_count > span.write_count ? span.write_count : ring.valid + span.write_count;
+  staged_[staged_count_] = {
+      span, {wrap(std::int64_t{span.cursor} + span.write_count), std::min(reached, ring_length())}};
   drop_old_tokens();
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  staged_[staged_count_++] = span;
+  ++staged_count_;
   return span;
 }
 
@@ -62,8 +66,8 @@ void Timeline::drop_old_tokens() {
 }
 
 Status Timeline::check_runnable(std::uint64_t ticket) const {
-  if (staged_count_ > 0 && staged_[0].ticket == ticket) return {};
-  if (staged_count_ > 1 && staged_[1].ticket == ticket) {
+  if (staged_count_ > 0 && staged_[0].span.ticket == ticket) return {};
+  if (staged_count_ > 1 && staged_[1].span.ticket == ticket) {
     return error(
         StatusCode::wrong_state,
         "the sequence at position {} has an earlier step staged: run and commit that first",
@@ -76,8 +80,7 @@ Status Timeline::check_runnable(std::uint64_t ticket) const {
 }
 
 Status Timeline::check_commit(std::uint64_t ticket, std::int32_t accepted) const {
-  const std::int32_t count = staged_[0].token_count;
-  if (staged_count_ > 0 && staged_[0].ticket == ticket && accepted == count) return {};
+  const std::int32_t count = staged_[0].span.token_count;
   PLE_TRY(check_runnable(ticket));
   if (accepted < 0 || accepted > count) {
     return error(StatusCode::invalid_argument, "accepted {} of {} staged tokens", accepted, count);
@@ -97,27 +100,24 @@ Status Timeline::check_commit(std::uint64_t ticket, std::int32_t accepted) const
 
 Status Timeline::commit(std::uint64_t ticket, std::int32_t accepted) {
   PLE_TRY(check_commit(ticket, accepted));
-  const StagedSpan span = staged_[0];
-  const std::int32_t rejected = span.token_count - accepted;
-  if (rejected > 0) tokens_.resize(tokens_.size() - static_cast<std::size_t>(rejected));
-  committed_count_ += static_cast<std::size_t>(accepted);
-  position_ += accepted;
-  cursor_ = wrap(std::int64_t{span.cursor} + span.write_count - rejected);
-  const std::int32_t reached =
-      span.token_count > span.write_count ? span.write_count : ring_valid_ + span.write_count;
-  ring_valid_ = std::max(0, std::min(reached, ring_length()) - rejected);
-  if (--staged_count_ > 0) staged_[0] = staged_[1];
+  const std::int32_t rejected = staged_[0].span.token_count - accepted;
+  commit_oldest();
+  if (rejected == 0) return {};
+  tokens_.resize(tokens_.size() - static_cast<std::size_t>(rejected));
+  committed_count_ = tokens_.size();
+  position_ -= rejected;
+  ring_ = {wrap(std::int64_t{ring_.cursor} - rejected), std::max(0, ring_.valid - rejected)};
   return {};
 }
 
 void Timeline::discard(std::uint64_t ticket, bool ran) {
-  if (staged_count_ > 0 && staged_[0].ticket == ticket) {
+  if (staged_count_ > 0 && staged_[0].span.ticket == ticket) {
     // It ran over the ring's oldest entries.
-    if (ran) ring_valid_ = std::min(ring_valid_, ring_length() - staged_[0].write_count);
+    if (ran) ring_.valid = std::min(ring_.valid, ring_length() - staged_[0].span.write_count);
     tokens_.resize(committed_count_);
     staged_count_ = 0;
-  } else if (staged_count_ > 1 && staged_[1].ticket == ticket) {
-    tokens_.resize(tokens_.size() - static_cast<std::size_t>(staged_[1].token_count));
+  } else if (staged_count_ > 1 && staged_[1].span.ticket == ticket) {
+    tokens_.resize(tokens_.size() - static_cast<std::size_t>(staged_[1].span.token_count));
     staged_count_ = 1;
   }
 }
@@ -132,10 +132,10 @@ Status Timeline::rewind(std::int64_t position) {
   }
   const std::int64_t back = position_ - position;
   const std::int64_t ids_left = static_cast<std::int64_t>(committed_count_) - back;
-  const std::int64_t ring_left = ring_valid_ - back;
+  const std::int64_t ring_left = ring_.valid - back;
   if (position == 0) {
     tokens_.clear();
-    ring_valid_ = 0;
+    ring_.valid = 0;
   } else if (ids_left < static_cast<std::int64_t>(tokens_needed(position)) ||
              (options_.window > 0 &&
               ring_left < std::min<std::int64_t>(position, options_.window))) {
@@ -145,10 +145,10 @@ Status Timeline::rewind(std::int64_t position) {
                  position_, position, options_.draft_max);
   } else {
     tokens_.resize(static_cast<std::size_t>(ids_left));
-    ring_valid_ = static_cast<std::int32_t>(std::max<std::int64_t>(ring_left, 0));
+    ring_.valid = static_cast<std::int32_t>(std::max<std::int64_t>(ring_left, 0));
   }
   committed_count_ = tokens_.size();
-  cursor_ = wrap(cursor_ - back);
+  ring_.cursor = wrap(ring_.cursor - back);
   position_ = position;
   return {};
 }
@@ -160,8 +160,8 @@ std::span<const TokenId> Timeline::recent_tokens() const {
 
 std::int32_t Timeline::ring_entry(std::int32_t back) const {
   PLE_ASSERT(back >= 1);
-  PLE_ASSERT(back <= ring_valid_);
-  return wrap(std::int64_t{cursor_} - back);
+  PLE_ASSERT(back <= ring_.valid);
+  return wrap(std::int64_t{ring_.cursor} - back);
 }
 
 Status Timeline::restore(std::int64_t position, std::span<const TokenId> recent_tokens) {
@@ -175,8 +175,8 @@ Status Timeline::restore(std::int64_t position, std::span<const TokenId> recent_
   tokens_.assign(recent_tokens.begin(), recent_tokens.end());
   committed_count_ = tokens_.size();
   position_ = position;
-  cursor_ = options_.window;
-  ring_valid_ = static_cast<std::int32_t>(std::min<std::int64_t>(position, options_.window));
+  ring_.cursor = options_.window;
+  ring_.valid = static_cast<std::int32_t>(std::min<std::int64_t>(position, options_.window));
   return {};
 }
 

@@ -61,6 +61,16 @@ class Timeline {
   // is refused, and rejecting any while another stretch is staged behind them.
   Status commit(std::uint64_t ticket, std::int32_t accepted);
 
+  // By all of the oldest stretch; there is one. Nothing but stores: a batch commits hundreds of
+  // sequences while its device may be idle.
+  void commit_oldest() {
+    const Stretch& oldest = staged_[0];
+    position_ += oldest.span.token_count;
+    committed_count_ += static_cast<std::size_t>(oldest.span.token_count);
+    ring_ = oldest.ring_after;
+    if (--staged_count_ > 0) staged_[0] = staged_[1];
+  }
+
   // Forgets the stretch and any staged behind it; ran says whether it may have written the ring.
   // Harmless when it is not staged.
   void discard(std::uint64_t ticket, bool ran);
@@ -82,13 +92,22 @@ class Timeline {
   std::int32_t wrap(std::int64_t entry) const;
   void drop_old_tokens();
 
-  // What a commit touches lies together: a batch commits hundreds of sequences.
+  // How the ring stands behind a position.
+  struct Ring {
+    std::int32_t cursor = 0;  // the next entry
+    std::int32_t valid = 0;   // positions right before that it still holds
+  };
+  struct Stretch {
+    StagedSpan span;
+    Ring ring_after;  // all of its tokens
+  };
+
+  // What a commit touches lies together.
   std::int64_t position_ = 0;
-  std::int32_t cursor_ = 0;
-  std::int32_t ring_valid_ = 0;      // positions right before position_ that the ring still holds
+  Ring ring_;
   std::size_t committed_count_ = 0;  // of tokens_
   std::size_t staged_count_ = 0;
-  StagedSpan staged_[kStagedMax];
+  Stretch staged_[kStagedMax];
   TimelineOptions options_;
   std::int32_t write_max_;
 

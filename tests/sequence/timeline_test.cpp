@@ -134,6 +134,36 @@ TEST(Timeline, TheRingAlwaysHoldsTheWindowUnderRandomSteps) {
   }
 }
 
+TEST(Timeline, StretchesStagedTogetherLeaveWhatTheyLeaveOneAfterTheOther) {
+  test::Random random;
+  for (int round = 0; round < 200; ++round) {
+    const TimelineOptions past{.lookback = 2,
+                               .window = static_cast<std::int32_t>(random.between(1, 6)),
+                               .draft_max = static_cast<std::int32_t>(random.between(0, 4))};
+    Timeline alone(past);
+    Timeline together(past);
+    for (int pair = 0; pair < 10; ++pair) {
+      const auto first = tokens_from(1, static_cast<std::size_t>(random.between(0, 12)));
+      const auto second = tokens_from(20, static_cast<std::size_t>(random.between(0, 12)));
+      for (const auto& tokens : {first, second}) {
+        const StagedSpan span = alone.stage(tokens).value();
+        ASSERT_TRUE(alone.commit(span.ticket, span.token_count).is_ok());
+        ASSERT_TRUE(together.stage(tokens).is_ok());
+      }
+      together.commit_oldest();
+      together.commit_oldest();
+      ASSERT_EQ(together.position(), alone.position());
+      ASSERT_EQ(together.staged_count(), 0U);
+      const auto held = std::min<std::int64_t>(alone.position(), past.window);
+      for (std::int32_t back = 1; back <= held; ++back) {
+        ASSERT_EQ(together.ring_entry(back), alone.ring_entry(back));
+      }
+      const std::int64_t to = std::max<std::int64_t>(0, alone.position() - random.between(0, 10));
+      ASSERT_EQ(together.rewind(to).is_ok(), alone.rewind(to).is_ok());
+    }
+  }
+}
+
 TEST(Timeline, RestoredStandsWhereItStood) {
   Timeline timeline(kPast);
   advance(timeline, 30);
