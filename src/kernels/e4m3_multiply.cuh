@@ -10,7 +10,7 @@
 
 namespace ple::kernels {
 
-inline constexpr int kProducerRegisters = 40;
+inline constexpr int kProducerRegisters = 32;
 inline constexpr int kWarpgroupSlices = kWarpgroupThreads / kWarpThreads;
 
 // kTokens: of a tile; kConsumers: warpgroups, each with a slice of the tile for each of its warps;
@@ -81,24 +81,25 @@ class E4m3Multiplier {
         at_(at),
         ahead_(at) {}
 
-  __device__ void run(float (&sums)[F::kSums]) {
-    Weights even = {};
-    Weights odd = {};
+  // Takes in the first weights; no token is read yet.
+  __device__ void begin() {
     if (has_slice_) {
       factors_.begin();
       load<0>(0);
       if constexpr (kEnds<0>) ahead_.advance();
-      codes_.unpack(factors_of_pair_.x, even);
+      codes_.unpack(factors_of_pair_.x, even_);
       load<1>(1);
     }
     ahead_.advance();
+  }
+  __device__ void run(float (&sums)[F::kSums]) {
 #pragma unroll
     for (float& sum : sums) sum = 0.0F;
 #pragma unroll 1
     for (int chunk = 0; chunk < chunk_count_; ++chunk) {
-      multiply<0>(sums, chunk, even, odd);
+      multiply<0>(sums, chunk, even_, odd_);
       if (++chunk == chunk_count_) break;
-      multiply<1>(sums, chunk, odd, even);
+      multiply<1>(sums, chunk, odd_, even_);
     }
   }
   // The sums are complete.
@@ -182,6 +183,8 @@ class E4m3Multiplier {
   StageCursor<F::kStages>& at_;    // what is multiplied
   StageCursor<F::kStages> ahead_;  // what is loaded
   Fragments codes_;
+  Weights even_ = {};
+  Weights odd_ = {};
   uint2 factors_of_pair_{};
   std::uint32_t tokens_ = 0;  // the operand of this stage
   std::uint32_t used_ = 0;    // the barriers of the stage to be given back

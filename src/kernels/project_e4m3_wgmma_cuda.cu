@@ -13,7 +13,7 @@ namespace {
 constexpr int kEarlyChunks = 4;  // of weights in flight while the step is prepared
 
 using FewTokens = E4m3Form<8, 4, 6, 2, 1, 0>;
-using SomeTokens = E4m3Form<kMaxSlicedTokens, 4, 4, 2, 1, 104>;
+using SomeTokens = E4m3Form<kMaxSlicedTokens, 4, 4, 2, 1, 112>;
 using ManyTokens = E4m3Form<256, 2, 5, 1, 2, 232>;
 constexpr int kMaxFewTokens = FewTokens::kTokens;
 
@@ -22,15 +22,14 @@ struct Tile {
   Slices slices;  // of this block
 };
 
-// A cluster's tiles; one at least where copies start before there is known to be any token. Those
-// that run at the same time share tokens and slices in the L2: all slices for a band of tokens,
-// then the next band.
+// A cluster's tiles. Those that run at the same time share tokens and slices in the L2: all slices
+// for a band of tokens, then the next band.
 template <class F>
 class TileOrder {
  public:
   __device__ TileOrder(const ProjectArgs& args, int token_count, int slice_tile_count)
       : args_(args),
-        token_tiles_(max((token_count + F::kTokens - 1) / F::kTokens, F::kStartsEarly ? 1 : 0)),
+        token_tiles_(F::kStartsEarly ? 1 : (token_count + F::kTokens - 1) / F::kTokens),
         slice_tiles_(slice_tile_count),
         slice_clusters_((slice_tile_count + F::kBlocks - 1) / F::kBlocks) {}
   __device__ int count() const { return token_tiles_ * slice_clusters_; }
@@ -38,12 +37,9 @@ class TileOrder {
     const int band = index / (kBand * slice_clusters_);
     const int in_band = index - band * kBand * slice_clusters_;
     const int tokens = min(kBand, token_tiles_ - band * kBand);
-    return {(band * kBand + in_band % tokens) * F::kTokens, slices(in_band / tokens)};
-  }
-  // Of a tile of any tokens.
-  __device__ Slices slices(int slice_cluster) const {
-    const int tile = slice_cluster * F::kBlocks + block_rank();
-    return tile < slice_tiles_ ? slices_of(args_, tile, slice_tiles_) : Slices{};
+    const int slice_tile = in_band / tokens * F::kBlocks + block_rank();
+    return {(band * kBand + in_band % tokens) * F::kTokens,
+            slice_tile < slice_tiles_ ? slices_of(args_, slice_tile, slice_tiles_) : Slices{}};
   }
   __device__ static int block_rank() { return static_cast<int>(blockIdx.x) % F::kBlocks; }
 
@@ -117,31 +113,44 @@ class TokenCopies {
   std::uint32_t bytes_ = 0;  // of all shares
 };
 
+// From here on what the gather wrote may be read. Not before may the next kernel start, which reads
+// it, too.
+__device__ inline void await_step() {
+  wait_previous_kernel();
+  start_next_kernel();
+}
+
+// The tokens that work is laid out for: those of the step, or where it starts before that is known
+// as many as it may have.
+template <class F>
+__device__ inline int expected_tokens(const ProjectArgs& args) {
+  if constexpr (F::kStartsEarly) return args.token_capacity;
+  await_step();
+  return args.counts->token_count;
+}
+
 template <class F>
 __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, E4m3Barriers<F>& barriers,
                         std::byte* stages, int slice_tile_count) {
   const int first = static_cast<int>(blockIdx.x) / F::kBlocks;
   const int clusters = static_cast<int>(gridDim.x) / F::kBlocks;
-  // The weights never change: those of the first stages are copied before the step is known. Few,
-  // so that the tokens do not queue behind them.
-  int early = 0;
-  if constexpr (F::kStartsEarly) {
-    const CodeCopies<F> copies(args, tiles,
-                               TileOrder<F>(args, F::kTokens, slice_tile_count).slices(first));
-    for (; early < min(kEarlyChunks, tiles.chunk_count); ++early) {
-      copies.start(stages + early * F::kChunkBytes + F::kTokenBytes, early,
-                   &barriers.weights[early / F::kStageChunks]);
-    }
-  }
-  wait_previous_kernel();
-  start_next_kernel();
-  const int token_count = args.counts->token_count;
+  const int token_count = expected_tokens<F>(args);
   const TileOrder<F> order(args, token_count, slice_tile_count);
   StageCursor<F::kStages> at;
+  int early = 0;
   for (int index = first; index < order.count(); index += clusters) {
     const Tile tile = order.tile(index);
     const CodeCopies<F> weights(args, tiles, tile.slices);
     const TokenCopies<F> tokens(args, tiles, tile.token, token_count);
+    if (F::kStartsEarly && index == first) {
+      // The weights never change: those of the first stages are copied before the step is known.
+      // Few, so that the tokens do not queue behind them.
+      for (; early < min(kEarlyChunks, tiles.chunk_count); ++early) {
+        weights.start(stages + early * F::kChunkBytes + F::kTokenBytes, early,
+                      &barriers.weights[early / F::kStageChunks]);
+      }
+      await_step();
+    }
 #pragma unroll 1
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       const int in_stage = chunk % F::kStageChunks;
@@ -172,9 +181,7 @@ struct WarpMemory {
 template <class T, class F>
 __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, E4m3Barriers<F>& barriers,
                         const std::byte* stages, WarpMemory& memory, int slice_tile_count) {
-  wait_previous_kernel();
-  start_next_kernel();  // not before: the next kernel may then read what the gather wrote
-  const int token_count = args.counts->token_count;
+  const int token_count = expected_tokens<F>(args);
   const TileOrder<F> order(args, token_count, slice_tile_count);
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   const int first_of_warpgroup = warp / kWarpgroupSlices * kWarpgroupSlices;
@@ -184,6 +191,7 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, E4m3Barr
        index += static_cast<int>(gridDim.x) / F::kBlocks) {
     const Tile tile = order.tile(index);
     if (first_of_warpgroup >= tile.slices.count) {
+      if constexpr (F::kStartsEarly) await_step();
       skip_tile<F>(barriers, tiles.chunk_count, at);
       continue;
     }
@@ -195,8 +203,10 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, E4m3Barr
     }
     E4m3Multiplier<F> multiplier(args, tiles, barriers, stages, memory.factors, slice, has_slice,
                                  at);
+    multiplier.begin();
+    if constexpr (F::kStartsEarly) await_step();
     multiplier.run(sums);
-    SliceEnd<T, F::kTokens> end(args, tiles, slice, tile.token, token_count);
+    SliceEnd<T, F::kTokens> end(args, tiles, slice, tile.token, args.counts->token_count);
     if (has_slice) end.load();
     multiplier.end();
     if (has_slice) end.take(sums, memory.turned);
@@ -224,7 +234,11 @@ __global__ __cluster_dims__(F::kBlocks)
     }
     barrier_init_fence();
   }
-  cluster_sync();
+  if constexpr (F::kBlocks > 1) {
+    cluster_sync();
+  } else {
+    __syncthreads();  // not a cluster's barrier, which waits for memory
+  }
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   if (warp >= F::kSlices) {
     if constexpr (F::kRegisters > 0) give_registers<kProducerRegisters>();
@@ -239,7 +253,7 @@ __global__ __cluster_dims__(F::kBlocks)
       consume<std::uint16_t, F>(args, tiles, barriers, stages, memory[warp], slice_tile_count);
     }
   }
-  cluster_sync();  // the other blocks may still send to this one
+  if constexpr (F::kBlocks > 1) cluster_sync();  // the others may still send to this block
 #endif
 }
 
