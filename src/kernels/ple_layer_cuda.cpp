@@ -15,18 +15,25 @@ namespace {
 constexpr std::int32_t kMaxFusedGateTokens = 64;
 constexpr std::int32_t kMaxMixedTokens = 512;  // above, the last stage walks chains
 
-// Tokens whose keys are held at once: in reference half of a long step's, in whole blocks.
+// Tokens whose embeddings and keys are held at once: in reference half of those of all but short
+// steps.
 std::int32_t panel_tokens_of(Arithmetic arithmetic, std::int32_t token_capacity) {
-  if (arithmetic != Arithmetic::reference || token_capacity <= kMaxBlockRows) return token_capacity;
+  constexpr std::int32_t kLeast = 32;
+  constexpr std::int32_t kTileRows = 8;
+  if (arithmetic != Arithmetic::reference || token_capacity <= kLeast) return token_capacity;
   const std::int32_t half = (token_capacity + kMaxPanels - 1) / kMaxPanels;
-  return (half + kMaxBlockRows - 1) / kMaxBlockRows * kMaxBlockRows;
+  return std::max(kLeast, (half + kTileRows - 1) / kTileRows * kTileRows);
+}
+
+std::int64_t value_bytes(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::float32 ? 4 : 2;
 }
 
 struct Scratch {
-  std::uint16_t* embeddings = nullptr;
+  std::uint16_t* embeddings = nullptr;  // of a panel
   std::byte* values = nullptr;
   TokenSums sums;
-  std::uint16_t* keys = nullptr;  // of a panel
+  std::uint16_t* keys = nullptr;  // of a panel, in reference
   PleStepCounts* panels = nullptr;
   float* gates = nullptr;
   std::int32_t panel_tokens = 0;
@@ -40,9 +47,9 @@ struct Scratch {
     const auto streams = static_cast<std::size_t>(shape.stream_count);
     Carver carver(base);
     panel_tokens = panel_tokens_of(arithmetic, tokens);
-    const std::int32_t whole_panels = (tokens + panel_tokens - 1) / panel_tokens * panel_tokens;
-    embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(whole_panels) / 2);
-    values = carver.take<std::byte>(count * hidden * (arithmetic == Arithmetic::float32 ? 4 : 2));
+    embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(panel_tokens) / 2);
+    values =
+        carver.take<std::byte>(count * hidden * static_cast<std::size_t>(value_bytes(arithmetic)));
     if (arithmetic == Arithmetic::reference) {
       keys = carver.take<std::uint16_t>(static_cast<std::size_t>(panel_tokens) * streams * hidden);
       panels = carver.take<PleStepCounts>(kMaxPanels);
@@ -56,55 +63,60 @@ struct Scratch {
   }
 };
 
-// step: what the gather reads, in pinned memory where copy brings it to the device.
-Status gather(const PleShape& shape, const RowView& rows, const PleStepView& step,
-              const StepCopy& copy, const Scratch& scratch, std::int32_t token_capacity,
-              cudaStream_t stream) {
-  return gather_embeddings_cuda({.rows = rows,
-                                 .copy = copy,
-                                 .slots = step.slots,
-                                 .embeddings = scratch.embeddings,
-                                 .embed_dim = shape.embed_dim,
-                                 .column_count = shape.column_count,
-                                 .token_capacity = token_capacity},
+// What all panels of a step are made of.
+struct PanelSource {
+  const PleShape& shape;
+  Arithmetic arithmetic;
+  const CudaTraits& traits;
+  const PleWeightsCuda& weights;
+  const RowView& rows;
+  PleStepView step;
+  PleStepView asked;  // where the gather finds slots: in pinned memory where copy brings the rest
+  StepCopy copy;
+  const Scratch& scratch;
+  std::int32_t token_capacity;
+};
+
+// Some of a step's tokens, as they stand in the memory of all.
+struct Panel {
+  std::int32_t begin = 0;
+  std::int32_t token_capacity = 0;
+  const PleStepCounts* counts = nullptr;
+  void* values = nullptr;
+};
+
+Status gather(const PanelSource& from, const Panel& panel, cudaStream_t stream) {
+  const std::int64_t first_slot = std::int64_t{panel.begin} * from.shape.column_count;
+  return gather_embeddings_cuda({.rows = from.rows,
+                                 .copy = panel.begin == 0 ? from.copy : StepCopy{},
+                                 .slots = from.asked.slots + first_slot,
+                                 .embeddings = from.scratch.embeddings,
+                                 .embed_dim = from.shape.embed_dim,
+                                 .column_count = from.shape.column_count,
+                                 .token_capacity = panel.token_capacity},
                                 stream);
 }
 
 // The whole product, without a highway.
-ProjectArgs project_args(const PleShape& shape, Arithmetic arithmetic,
-                         const PleWeightsCuda& weights, const PleStepView& step,
-                         const Scratch& scratch, std::int32_t token_capacity) {
+ProjectArgs project_args(const PanelSource& from, const Panel& panel) {
   ProjectArgs args;
-  args.shape = shape;
-  args.arithmetic = arithmetic;
-  args.counts = step.counts;
-  args.embeddings = scratch.embeddings;
-  args.projection = weights.projection;
-  args.gate_scale = weights.gate_scale;
-  args.bias = weights.vectors.key_bias;
-  args.values = scratch.values;
-  args.keys = scratch.keys;
-  args.sums = scratch.sums;
-  args.token_capacity = token_capacity;
-  args.group_end = PleTiles(shape).group_count;
+  args.shape = from.shape;
+  args.arithmetic = from.arithmetic;
+  args.counts = panel.counts;
+  args.embeddings = from.scratch.embeddings;
+  args.projection = from.weights.projection;
+  args.gate_scale = from.weights.gate_scale;
+  args.bias = from.weights.vectors.key_bias;
+  args.values = panel.values;
+  args.keys = from.scratch.keys;
+  args.sums = from.scratch.sums;
+  args.token_capacity = panel.token_capacity;
+  args.group_end = PleTiles(from.shape).group_count;
+  args.multiprocessor_count = from.traits.multiprocessor_count;
   return args;
 }
 
-GateArgs gate_args(const PleLayerCudaArgs& args, const PleStepView& step, const Scratch& scratch) {
-  return {.shape = args.shape,
-          .highway_type = args.highway_type,
-          .counts = step.counts,
-          .sums = scratch.sums,
-          .keys = scratch.keys,
-          .values = scratch.values,
-          .highway = args.highway,
-          .vectors = args.weights.vectors,
-          .gates = scratch.gates,
-          .token_capacity = args.token_capacity};
-}
-
-Status project(const CudaTraits& traits, ProjectArgs args, cudaStream_t stream) {
-  args.multiprocessor_count = traits.multiprocessor_count;
+Status project(const CudaTraits& traits, const ProjectArgs& args, cudaStream_t stream) {
   const bool is_overlapped = traits.has_overlapped_launch();
   if (!traits.has_wgmma()) return project_mma_cuda(args, is_overlapped, stream);
   if (args.token_capacity <= kMaxSlicedTokens) {
@@ -113,48 +125,54 @@ Status project(const CudaTraits& traits, ProjectArgs args, cudaStream_t stream) 
   return project_tiled_wgmma_cuda(args, is_overlapped, stream);
 }
 
-// The product and the gates in reference. The panels of a long step take turns in the keys' memory.
-Status project_reference(const PleLayerCudaArgs& args, const PleStepView& step,
-                         const Scratch& scratch, cudaStream_t stream) {
-  const bool is_overlapped = args.traits.has_overlapped_launch();
-  const PleTiles tiles(args.shape);
-  ProjectArgs product =
-      project_args(args.shape, args.arithmetic, args.weights, step, scratch, scratch.panel_tokens);
-  GateArgs gate = gate_args(args, step, scratch);
-  gate.token_capacity = scratch.panel_tokens;
-  if (scratch.panel_tokens < args.token_capacity) {
-    PLE_TRY(count_panels_cuda(step.counts, scratch.panels, scratch.panel_tokens, is_overlapped,
-                              stream));
-    product.counts = scratch.panels;
-    gate.counts = scratch.panels;
-  }
-  const std::int64_t hidden = args.shape.hidden;
-  const std::int64_t element_bytes = args.highway_type == HighwayType::f32 ? 4 : 2;
-  for (std::int32_t begin = 0; begin < args.token_capacity; begin += scratch.panel_tokens) {
-    PLE_TRY(project(args.traits, product, stream));
-    PLE_TRY(gate_reference_cuda(gate, is_overlapped, stream));
-    const std::int64_t values = scratch.panel_tokens * hidden;
-    product.embeddings += tiles.embedding_bytes(scratch.panel_tokens) / sizeof(std::uint16_t);
-    product.values = static_cast<std::uint16_t*>(product.values) + values;
-    ++product.counts;
-    gate.values = product.values;
-    gate.highway = static_cast<const std::byte*>(gate.highway) +
-                   values * args.shape.stream_count * element_bytes;
-    gate.gates += std::int64_t{2} * scratch.panel_tokens * args.shape.stream_count;
-    ++gate.counts;
+// Gathers each panel of the step in turn, which takes the memory of the one before, and lets finish
+// go on with it.
+template <class Finish>
+Status for_each_panel(const PanelSource& from, cudaStream_t stream, const Finish& finish) {
+  const std::int32_t panel_tokens = from.scratch.panel_tokens;
+  const bool is_whole = panel_tokens >= from.token_capacity;
+  Panel panel{.counts = is_whole ? from.step.counts : from.scratch.panels,
+              .values = from.scratch.values};
+  for (; panel.begin < from.token_capacity; panel.begin += panel_tokens) {
+    panel.token_capacity = std::min(panel_tokens, from.token_capacity - panel.begin);
+    PLE_TRY(gather(from, panel, stream));
+    if (panel.begin == 0 && !is_whole) {
+      PLE_TRY(count_panels_cuda(from.step.counts, from.scratch.panels, panel_tokens,
+                                from.traits.has_overlapped_launch(), stream));
+    }
+    PLE_TRY(finish(panel));
+    ++panel.counts;
+    panel.values = static_cast<std::byte*>(panel.values) +
+                   std::int64_t{panel_tokens} * from.shape.hidden * value_bytes(from.arithmetic);
   }
   return {};
 }
 
-Status project_and_gate(const PleLayerCudaArgs& args, const PleStepView& step,
-                        const Scratch& scratch, bool is_gate_fused, cudaStream_t stream) {
-  ProjectArgs product =
-      project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
+// The product of a panel and, unless the last stage takes them, its gates.
+Status project_and_gate(const PleLayerCudaArgs& args, const PanelSource& from, const Panel& panel,
+                        bool is_gate_fused, cudaStream_t stream) {
+  const bool is_overlapped = args.traits.has_overlapped_launch();
+  const std::int64_t streams = args.shape.stream_count;
+  const std::int64_t element_bytes = args.highway_type == HighwayType::f32 ? 4 : 2;
+  const void* const highway = static_cast<const std::byte*>(args.highway) +
+                              panel.begin * streams * args.shape.hidden * element_bytes;
+  ProjectArgs product = project_args(from, panel);
   product.highway_type = args.highway_type;
-  product.highway = args.highway;
+  if (args.arithmetic != Arithmetic::reference) product.highway = highway;
   PLE_TRY(project(args.traits, product, stream));
   if (is_gate_fused) return {};
-  return gate_cuda(gate_args(args, step, scratch), args.traits.has_overlapped_launch(), stream);
+  const GateArgs gate{.shape = args.shape,
+                      .highway_type = args.highway_type,
+                      .counts = panel.counts,
+                      .sums = from.scratch.sums,
+                      .keys = from.scratch.keys,
+                      .values = panel.values,
+                      .highway = highway,
+                      .vectors = args.weights.vectors,
+                      .gates = from.scratch.gates + panel.begin * 2 * streams,
+                      .token_capacity = panel.token_capacity};
+  return args.arithmetic == Arithmetic::reference ? gate_reference_cuda(gate, is_overlapped, stream)
+                                                  : gate_cuda(gate, is_overlapped, stream);
 }
 
 }  // namespace
@@ -175,21 +193,29 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
   const PleStepView step =
       PleStepBlock::view(args.step, args.shape, args.token_capacity, args.span_capacity);
   const bool is_overlapped = args.traits.has_overlapped_launch();
-  const bool is_reference = args.arithmetic == Arithmetic::reference;
-  const bool is_gate_fused = !is_reference && args.token_capacity <= kMaxFusedGateTokens;
+  const bool is_gate_fused =
+      args.arithmetic != Arithmetic::reference && args.token_capacity <= kMaxFusedGateTokens;
 
-  StepCopy copy;
-  PleStepView asked = step;
+  PanelSource from{.shape = args.shape,
+                   .arithmetic = args.arithmetic,
+                   .traits = args.traits,
+                   .weights = args.weights,
+                   .rows = args.rows,
+                   .step = step,
+                   .asked = step,
+                   .scratch = scratch,
+                   .token_capacity = args.token_capacity};
   if (args.pinned_step != nullptr) {
-    asked = PleStepBlock::view(const_cast<std::byte*>(args.pinned_step), args.shape,
-                               args.token_capacity, args.span_capacity);
+    from.asked = PleStepBlock::view(const_cast<std::byte*>(args.pinned_step), args.shape,
+                                    args.token_capacity, args.span_capacity);
     const std::ptrdiff_t bytes = reinterpret_cast<const std::byte*>(step.slots) - args.step;
-    copy = {reinterpret_cast<const uint4*>(args.pinned_step), reinterpret_cast<uint4*>(args.step),
-            static_cast<std::int32_t>(bytes / static_cast<std::ptrdiff_t>(sizeof(uint4)))};
+    from.copy = {reinterpret_cast<const uint4*>(args.pinned_step),
+                 reinterpret_cast<uint4*>(args.step),
+                 static_cast<std::int32_t>(bytes / static_cast<std::ptrdiff_t>(sizeof(uint4)))};
   }
-  PLE_TRY(gather(args.shape, args.rows, asked, copy, scratch, args.token_capacity, stream));
-  PLE_TRY(is_reference ? project_reference(args, step, scratch, stream)
-                       : project_and_gate(args, step, scratch, is_gate_fused, stream));
+  PLE_TRY(for_each_panel(from, stream, [&](const Panel& panel) {
+    return project_and_gate(args, from, panel, is_gate_fused, stream);
+  }));
   const MixArgs mix{.shape = args.shape,
                     .arithmetic = args.arithmetic,
                     .highway_type = args.highway_type,
@@ -212,15 +238,23 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
 Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream) {
   PLE_TRY(check_ple_shape_cuda(args.shape));
   if (args.token_capacity == 0) return {};
-  const PleTiles tiles(args.shape);
   const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
                         args.traits.has_wgmma());
   const PleStepView step = PleStepBlock::view(args.step, args.shape, args.token_capacity, 0);
-  PLE_TRY(gather(args.shape, args.rows, step, {}, scratch, args.token_capacity, stream));
-  ProjectArgs product =
-      project_args(args.shape, args.arithmetic, args.weights, step, scratch, args.token_capacity);
-  product.group_begin = args.shape.stream_count * tiles.groups_per_stream;
-  PLE_TRY(project(args.traits, product, stream));
+  const PanelSource from{.shape = args.shape,
+                         .arithmetic = args.arithmetic,
+                         .traits = args.traits,
+                         .weights = args.weights,
+                         .rows = args.rows,
+                         .step = step,
+                         .asked = step,
+                         .scratch = scratch,
+                         .token_capacity = args.token_capacity};
+  PLE_TRY(for_each_panel(from, stream, [&](const Panel& panel) {
+    ProjectArgs product = project_args(from, panel);
+    product.group_begin = args.shape.stream_count * PleTiles(args.shape).groups_per_stream;
+    return project(args.traits, product, stream);
+  }));
   return rebuild_entries_cuda({.shape = args.shape,
                                .arithmetic = args.arithmetic,
                                .counts = step.counts,

@@ -159,7 +159,7 @@ template <class Output>
 double error_to_float64(const std::vector<Output>& output, const PleProblem& problem,
                         Arithmetic arithmetic, const std::vector<std::uint16_t>& embeddings,
                         const std::vector<float>& highway, double bound) {
-  constexpr std::size_t kFewTokens = 3;
+  constexpr std::size_t kFewTokens = 8;
   const PleOracle oracle(problem, arithmetic);
   double error = relative_error(output, oracle.run(embeddings, highway));
   const std::size_t token_count =
