@@ -523,7 +523,8 @@ PLE_API ple_status ple_step_prepare(ple_step* step, void* stream);
 PLE_API ple_status ple_step_commit(ple_step* step, const int32_t* accepted);
 
 /* Forgets what was staged; sequences stay where they are. A graph that was launched and waits for
- * its rows goes on with an empty batch. Harmless when nothing is staged. */
+ * its rows goes on with an empty batch, and the step's next stage waits for its end. Harmless when
+ * nothing is staged. */
 PLE_API ple_status ple_step_discard(ple_step* step);
 
 /* ---- Whole tables, and measurements ---------------------------------------------------------- */

@@ -67,6 +67,11 @@ Status CudaEvent::record(cudaStream_t stream) const {
   return {};
 }
 
+Status CudaEvent::record_in_graph(cudaStream_t stream) const {
+  PLE_CUDA_TRY(cudaEventRecordWithFlags(event_, stream, cudaEventRecordExternal));
+  return {};
+}
+
 Status CudaEvent::wait_on(cudaStream_t stream) const {
   PLE_CUDA_TRY(cudaStreamWaitEvent(stream, event_, 0));
   return {};

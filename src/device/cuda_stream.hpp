@@ -40,6 +40,8 @@ class CudaEvent {
 
   cudaEvent_t get() const { return event_; }
   Status record(cudaStream_t stream) const;
+  // On a stream that is being captured: each launch of the graph records it, from the launch on.
+  Status record_in_graph(cudaStream_t stream) const;
   // The stream goes on only after what the event recorded.
   Status wait_on(cudaStream_t stream) const;
   // Whether the device is past the last record; true if there was none.

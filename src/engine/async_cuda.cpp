@@ -55,9 +55,11 @@ Result<bool> AsyncCuda::probe_graph_wait() {
   PLE_CUDA_TRY(cudaStreamSynchronize(placements_->stream()));
   store_flag(*answer, 0);
 
+  PLE_TRY_ASSIGN(const CudaEvent end_of_graph, CudaEvent::create());
   Result<CudaGraph> graph = CudaGraph::capture(own_stream_.get(), [&]() -> Status {
     PLE_TRY(kernels::wait_flag_cuda(flag_of(*waited), own_stream_.get()));
-    return kernels::raise_flag_cuda(flag_of(*answer), own_stream_.get());
+    PLE_TRY(kernels::raise_flag_cuda(flag_of(*answer), own_stream_.get()));
+    return end_of_graph.record_in_graph(own_stream_.get());
   });
   if (!graph.is_ok()) return false;
   // By the host after a while, so that the wait ends in any case; launching may wait for it too
@@ -69,6 +71,8 @@ Result<bool> AsyncCuda::probe_graph_wait() {
     return true;
   });
   Status status = graph.value().launch(own_stream_.get());
+  const Result<bool> was_done = end_of_graph.is_done();
+  if (status.is_ok()) status = was_done.status();
   if (status.is_ok()) status = kernels::raise_flag_cuda(flag_of(*waited), placements_->stream());
   if (!status.is_ok()) store_flag(*waited, 1);
   const Status ended = own_stream_.synchronize();
@@ -76,7 +80,7 @@ Result<bool> AsyncCuda::probe_graph_wait() {
   PLE_TRY(status);
   PLE_TRY(ended);
   const std::atomic_ref<std::uint32_t> written(*flag_of(*answer));
-  return !is_late.get() && written.load(std::memory_order_acquire) == 1;
+  return !is_late.get() && !was_done.value() && written.load(std::memory_order_acquire) == 1;
 }
 
 Result<bool> AsyncCuda::is_device_address(const void* address) const {

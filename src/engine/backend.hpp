@@ -35,6 +35,9 @@ class Fence {
   virtual Status record_placements() = 0;
   virtual Result<bool> is_passed() = 0;
   virtual Status wait() = 0;
+  // On a stream that is being captured: what it holds by now is awaited from each launch of its
+  // graph on, whatever stream that is on. run_index: this takes the place of an earlier capture.
+  virtual Status capture(std::size_t run_index, void* stream) = 0;
   // Forgets what was recorded.
   virtual void clear() = 0;
 };

@@ -49,8 +49,21 @@ Status CudaFence::record(void* stream) {
   return {};
 }
 
+Status CudaFence::capture(std::size_t run_index, void* stream) {
+  PLE_TRY_ASSIGN(const CudaScope scope, CudaScope::enter(device_index_));
+  while (captured_runs_.size() <= run_index) {
+    PLE_TRY_ASSIGN(CudaEvent event, CudaEvent::create());
+    captured_runs_.push_back(std::move(event));
+  }
+  return captured_runs_[run_index].record_in_graph(static_cast<cudaStream_t>(stream));
+}
+
 Result<bool> CudaFence::is_passed() {
   PLE_TRY_ASSIGN(const CudaScope scope, CudaScope::enter(device_index_));
+  for (const CudaEvent& run : captured_runs_) {
+    PLE_TRY_ASSIGN(const bool is_done, run.is_done());
+    if (!is_done) return false;
+  }
   for (const Mark& mark : marks_) {
     if (!mark.is_recorded) continue;
     PLE_TRY_ASSIGN(const bool is_done, mark.event.is_done());
@@ -61,6 +74,7 @@ Result<bool> CudaFence::is_passed() {
 
 Status CudaFence::wait() {
   PLE_TRY_ASSIGN(const CudaScope scope, CudaScope::enter(device_index_));
+  for (const CudaEvent& run : captured_runs_) PLE_TRY(run.synchronize());
   for (const Mark& mark : marks_) {
     if (mark.is_recorded) PLE_TRY(mark.event.synchronize());
   }

@@ -12,7 +12,7 @@
 
 namespace ple {
 
-// One event for each stream that a step used.
+// One event for each stream that a step used, and for each of its captured runs.
 class CudaFence final : public Fence {
  public:
   static Result<std::unique_ptr<Fence>> create(std::int32_t device_index,
@@ -21,6 +21,7 @@ class CudaFence final : public Fence {
   Status reserve(void* stream) override { return mark_of(stream).status(); }
   Status record(void* stream) override;
   Status record_placements() override { return record(placements_.stream()); }
+  Status capture(std::size_t run_index, void* stream) override;
   Result<bool> is_passed() override;
   Status wait() override;
   void clear() override;
@@ -40,6 +41,7 @@ class CudaFence final : public Fence {
   const CudaPlacements& placements_;
   std::vector<Mark> marks_;  // the first used_count_ have a stream, the very first the placements'
   std::size_t used_count_ = 0;
+  std::vector<CudaEvent> captured_runs_;
 };
 
 }  // namespace ple

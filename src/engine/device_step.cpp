@@ -68,6 +68,10 @@ Status DeviceStep::capture_wait(void* stream) {
   return {};
 }
 
+Status DeviceStep::capture_run(std::size_t run_index, void* stream) {
+  return has_captured_wait_ ? lease_.fence->capture(run_index, stream) : Status();
+}
+
 Status DeviceStep::let_go(void* stream) {
   if (has_captured_wait_) PLE_TRY(device_.raise_flag(*flag_));
   is_prepared_ = true;

@@ -38,6 +38,9 @@ class DeviceStep {
   // Captures a wait for the rows: from now on the step's captured runs may be launched before.
   Status capture_wait(void* stream);
   bool has_captured_wait() const { return has_captured_wait_; }
+  // After a run was captured on the stream: behind such a wait, it may be launched by whom nobody
+  // tells of it, and the batch is over only when it is.
+  Status capture_run(std::size_t run_index, void* stream);
   // Captured runs launched on this stream, before or from now on, find their batch.
   Status let_go(void* stream);
   // Captured waits end, whatever stream they are on; there is one.

@@ -127,7 +127,7 @@ Status Step::stage(const Batch& batch) {
   } rollback{this};
   PLE_TRY(stage_tokens(batch));
   PLE_TRY(stage_rows());
-  if (has_graph_ && !std::exchange(was_emptied_, false)) PLE_TRY(prepare_layers(false));
+  if (has_graph_) PLE_TRY(prepare_layers(false));
   rollback.step = nullptr;
   log_gather();
   return {};
@@ -281,7 +281,8 @@ Status Step::run(std::int32_t layer_index, const StepRun& run) {
   layer_run.is_captured = is_captured;
   if (is_captured) {
     has_graph_ = true;
-    return layer.run(*part.workspace, layer_run);
+    PLE_TRY(layer.run(*part.workspace, layer_run));
+    return device_->capture_run(index, run.stream);
   }
   ran_ = true;
   Status status = layer.run(*part.workspace, layer_run);
@@ -361,10 +362,7 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
 void Step::discard() {
   if (state_ == State::idle) return;
   if (device_ != nullptr) {
-    if (empties_graph()) {
-      was_emptied_ = true;
-      static_cast<void>(device_->end_wait());
-    }
+    if (empties_graph()) static_cast<void>(device_->end_wait());
     static_cast<void>(device_->record_prepared());
   }
   for (const Member& member : members_) {

@@ -96,10 +96,9 @@ class Step {
   Status failure_;  // why state_ is failed
   bool arrived_ = false;
   bool ran_ = false;
-  bool is_next_ = false;      // nothing was staged ahead of it, so that it can run and be committed
-  bool is_written_ = false;   // captured runs find the batch
-  bool has_graph_ = false;    // a run was captured
-  bool was_emptied_ = false;  // a graph may be reading the empty batch before this one
+  bool is_next_ = false;     // nothing was staged ahead of it, so that it can run and be committed
+  bool is_written_ = false;  // captured runs find the batch
+  bool has_graph_ = false;   // a run was captured
   std::uint64_t batch_number_ = 0;
   std::vector<Member> members_;  // where a device runs beside the host, until the next batch
   std::vector<TokenId> tokens_;

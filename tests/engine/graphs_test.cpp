@@ -302,6 +302,32 @@ TEST_F(Graphs, ADiscardedStepLetsTheGraphGoThatWaitsForIt) {
   expect_same(track, wanted);
 }
 
+// Nobody tells the step that its graph was launched, nor on which stream.
+TEST_F(Graphs, TheGraphOfADiscardedStepNeverSeesTheNextBatch) {
+  auto engine = open_engine(model_.model(), {.cache_bytes = 1000});
+  pleiades::Sequence sequence(engine);
+  Track track = make_track(11);
+  const std::vector<float> wanted = expected(track);
+  DeviceDecoder decoder(engine, kCapacity, Order::waiting_graph);
+  decoder.capture(sequence);
+  std::vector<float> seen(static_cast<std::size_t>(kCapacity * DeviceDecoder::kWidth));
+  const DeviceBuffer after = DeviceBuffer::allocate(seen.size() * sizeof(float)).value();
+  for (std::size_t at = 0; at < kTokens; at += 4) {
+    const std::vector<DeviceDecoder::Part> parts = {{&sequence, &track, 4}};
+    decoder.stage(parts);
+    decoder.fill(parts);
+    const std::vector<float> before = decoder.read_highway();
+    decoder.launch();
+    require(copy_async(after.data(), decoder.args().input, after.bytes(), decoder.stream().get()));
+    decoder.step().discard();
+    decoder.run(parts);
+    require(copy_async(seen.data(), after.data(), after.bytes(), decoder.stream().get()));
+    require(decoder.stream().synchronize());
+    EXPECT_EQ(std::memcmp(seen.data(), before.data(), after.bytes()), 0) << "at token " << at;
+  }
+  expect_same(track, wanted);
+}
+
 // The device passes what the snapshot waits for only after this thread has staged more and prepared
 // the graph that waits.
 TEST_F(Graphs, AStepIsStagedWhileASnapshotWaitsForTheDevice) {

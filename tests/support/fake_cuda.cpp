@@ -23,7 +23,6 @@ std::atomic<std::int64_t> calls_until_failure{-1};
 std::atomic<std::int64_t> call_count{0};
 std::atomic<std::int64_t> allocation_count{0};
 std::atomic<bool> is_device_used[2];
-std::atomic<bool> launches_block{false};
 
 thread_local int current_device = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
@@ -37,7 +36,6 @@ void fail_cuda_call(std::int64_t nth) {
   calls_until_failure = nth;
   for (auto& is_used : is_device_used) is_used = false;
 }
-void block_cuda_launches(bool are_blocking) { launches_block = are_blocking; }
 bool cuda_device_was_used(int device) { return is_device_used[device]; }
 
 std::int64_t cuda_call_count() { return call_count; }
@@ -109,7 +107,7 @@ cudaError_t FakeDevice::enqueue(cudaStream_t handle, std::function<bool()> opera
   const std::scoped_lock lock(mutex_);
   FakeStream& to = stream(handle);
   if (to.is_capturing) {
-    to.captured.push_back(std::move(operation));
+    to.captured.operations.push_back(std::move(operation));
   } else {
     to.queue.push_back(std::move(operation));
     if (random_() % 4 == 0) run_some();
@@ -149,15 +147,11 @@ FakeAllocation FakeDevice::find(const void* address) {
 
 }  // namespace ple::test
 
+using ple::test::event_of;
 using ple::test::FakeDevice;
 using ple::test::FakeEvent;
-using ple::test::FakeGraph;
 using ple::test::FakeStream;
 using ple::test::this_call_fails;
-
-#define FAIL_IF_ASKED(code) \
-  ple::test::use_device();  \
-  if (this_call_fails()) return code
 
 namespace {
 
@@ -166,9 +160,6 @@ bool breaks_capture(FakeStream& stream) {
   if (stream.is_capturing) stream.is_capture_broken = true;
   return stream.is_capturing;
 }
-
-FakeEvent& event_of(cudaEvent_t event) { return *reinterpret_cast<FakeEvent*>(event); }
-FakeGraph& graph_of(void* graph) { return *static_cast<FakeGraph*>(graph); }
 
 cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   FAIL_IF_ASKED(cudaErrorMemoryAllocation);
@@ -354,46 +345,6 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   const std::scoped_lock lock(FakeDevice::get().mutex());
   *status = FakeDevice::get().stream(stream).is_capturing ? cudaStreamCaptureStatusActive
                                                           : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
-  FAIL_IF_ASKED(cudaErrorUnknown);
-  const std::scoped_lock lock(FakeDevice::get().mutex());
-  FakeStream& stream = FakeDevice::get().stream(handle);
-  stream.is_capturing = true;
-  stream.is_capture_broken = false;
-  stream.captured.clear();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  const std::scoped_lock lock(FakeDevice::get().mutex());
-  FakeStream& stream = FakeDevice::get().stream(handle);
-  stream.is_capturing = false;
-  *graph = nullptr;
-  if (stream.is_capture_broken || this_call_fails()) return cudaErrorStreamCaptureInvalidated;
-  *graph = reinterpret_cast<cudaGraph_t>(new FakeGraph{std::move(stream.captured)});
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  FAIL_IF_ASKED(cudaErrorUnknown);
-  *exec = reinterpret_cast<cudaGraphExec_t>(new FakeGraph(graph_of(graph)));
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete &graph_of(graph);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  ple::test::use_device();
-  delete &graph_of(exec);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  FAIL_IF_ASKED(cudaErrorUnknown);
-  for (const auto& operation : graph_of(exec).operations) {
-    FakeDevice::get().enqueue(stream, operation);
-  }
-  if (ple::test::launches_block) FakeDevice::get().synchronize(stream);
   return cudaSuccess;
 }
 

@@ -16,26 +16,40 @@
 
 namespace ple::test {
 
+struct FakeStream;
+
+// What a stream held when it was recorded.
+struct FakeEvent {
+  const FakeStream* stream = nullptr;
+  std::uint64_t count = 0;
+  bool has_passed() const;
+};
+
+// Recorded when the launch of a graph enqueues the operation with this index.
+struct FakeGraphEvent {
+  std::size_t operation_index = 0;
+  FakeEvent* event = nullptr;
+};
+
+struct FakeGraph {
+  std::vector<std::function<bool()>> operations;
+  std::vector<FakeGraphEvent> events;
+};
+
 // An operation returns false as long as it has to wait.
 struct FakeStream {
   std::deque<std::function<bool()>> queue;
   std::uint64_t done_count = 0;
   bool is_capturing = false;
   bool is_capture_broken = false;
-  std::vector<std::function<bool()>> captured;
+  FakeGraph captured;
 
   std::uint64_t end_count() const { return done_count + queue.size(); }
 };
 
-struct FakeEvent {
-  const FakeStream* stream = nullptr;
-  std::uint64_t count = 0;
-  bool has_passed() const { return stream == nullptr || stream->done_count >= count; }
-};
-
-struct FakeGraph {
-  std::vector<std::function<bool()>> operations;
-};
+inline bool FakeEvent::has_passed() const {
+  return stream == nullptr || stream->done_count >= count;
+}
 
 struct FakeAllocation {
   std::size_t bytes = 0;
@@ -93,5 +107,12 @@ bool this_call_fails();
 
 // For calls that make the current device's context.
 void use_device();
+
+inline FakeEvent& event_of(cudaEvent_t event) { return *reinterpret_cast<FakeEvent*>(event); }
+
+// At the beginning of a call that uses the device.
+#define FAIL_IF_ASKED(code) \
+  ple::test::use_device();  \
+  if (ple::test::this_call_fails()) return code
 
 }  // namespace ple::test
