@@ -29,9 +29,7 @@ __device__ inline std::uint32_t pack_bf16(float low, float high) {
 }
 
 // One instruction; a conversion of one value takes four times as long.
-__device__ inline float round_bf16(float value) {
-  return __uint_as_float(pack_bf16(0.0F, value));
-}
+__device__ inline float round_bf16(float value) { return __uint_as_float(pack_bf16(0.0F, value)); }
 
 __device__ inline float low_bf16(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_bf16(std::uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000); }
