@@ -1,7 +1,7 @@
 #include "device/cuda_check.hpp"
 #include "kernels/ple_gate.cuh"
 
-// The gates of a step, one warp for each token.
+// The gates of a step whose last pass does not make them itself.
 
 namespace ple::kernels {
 
@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kBlockThreads = 128;
 constexpr int kBlockWarps = kBlockThreads / kWarpThreads;
+constexpr int kStreams = 4;  // whose sums a warp takes at once
 
 struct GateIndex {
   std::int64_t token;
@@ -24,8 +25,6 @@ __device__ GateIndex gate_index(const PleShape& shape) {
   return {token, static_cast<int>(warp_index() - token * shape.stream_count)};
 }
 
-// kStreams: whose sums a warp takes at once.
-template <int kStreams>
 __global__ __launch_bounds__(kBlockThreads) void gate_kernel(
     const __grid_constant__ GateArgs args) {
   wait_previous_kernel();
@@ -105,20 +104,13 @@ Launch gate_launch(std::int64_t warps, bool is_overlapped) {
           .is_overlapped = is_overlapped};
 }
 
-template <int kStreams>
-Status gate_with(const GateArgs& args, bool is_overlapped, cudaStream_t stream) {
-  const int batches = (args.shape.stream_count + kStreams - 1) / kStreams;
-  const std::int64_t warps = std::int64_t{args.token_capacity} * batches;
-  PLE_CUDA_TRY(launch(gate_kernel<kStreams>, gate_launch(warps, is_overlapped), stream, args));
-  return {};
-}
-
 }  // namespace
 
-// Sums of slices are many loads, which more warps share.
 Status gate_cuda(const GateArgs& args, bool is_overlapped, cudaStream_t stream) {
-  return args.sums.sums_per_group == 1 ? gate_with<4>(args, is_overlapped, stream)
-                                       : gate_with<1>(args, is_overlapped, stream);
+  const int batches = (args.shape.stream_count + kStreams - 1) / kStreams;
+  const std::int64_t warps = std::int64_t{args.token_capacity} * batches;
+  PLE_CUDA_TRY(launch(gate_kernel, gate_launch(warps, is_overlapped), stream, args));
+  return {};
 }
 
 Status gate_reference_cuda(const GateArgs& args, bool is_overlapped, cudaStream_t stream) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/async_copies.cuh"
 #include "kernels/ple_gate.cuh"
 
 // Everything behind the product in one pass: gate, norm, convolution, SiLU, the add into the
@@ -21,15 +22,68 @@ struct Mode {
   static constexpr int kTaps = kTaps_;
 };
 
-// y * sigmoid(y), to a few units in the last place.
-__device__ inline float silu(float y) {
-  constexpr float kLog2E = 1.44269504F;
-  float power = 0.0F;
-  float inverse = 0.0F;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-kLog2E * y));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0F + power));
-  return y * inverse;
+__device__ inline float silu(float y) { return y * sigmoid(y); }
+
+// Copies a lane's vector into shared memory; zeros in place of one that is not there.
+template <class T>
+__device__ void copy_ahead(Vector8<T>* to, const Vector8<T>* from, bool is_there) {
+  constexpr int kVectors = sizeof(Vector8<T>) / 16;
+  const std::uint32_t address = shared_address(to);
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + 16 * i),
+                 "l"(reinterpret_cast<const uint4*>(from) + i), "r"(is_there ? 16 : 0)
+                 : "memory");
+  }
 }
+
+// The span of a token, if it has one. While decoding it has the token's index: that one is read
+// before the index is known.
+__device__ inline bool find_span(const MixArgs& args, int token, PleSpan& span) {
+  const int index = args.step.token_span[token];
+  span = args.step.spans[token < args.span_capacity ? token : 0];
+  if (index >= 0 && index != token) span = args.step.spans[index];
+  return index >= 0;
+}
+
+// The ring of a span: entries of values [ring_length, hidden], then gates [ring_length, 2,
+// stream_count].
+template <class Value>
+class RingOf {
+ public:
+  __device__ RingOf(const MixArgs& args, const PleSpan& span)
+      : ring_(span.ring),
+        cursor_(span.cursor),
+        length_(args.ring_length),
+        hidden_(args.shape.hidden),
+        gate_count_(2 * args.shape.stream_count) {}
+
+  // Of a position before the span's first token.
+  __device__ int entry_before(int distance) const {
+    const int entry = cursor_ - distance;
+    return entry < 0 ? entry + length_ : entry;
+  }
+  // Of one of the tokens that the step keeps.
+  __device__ int entry_of(int write) const {
+    const int entry = cursor_ + write;
+    return entry >= length_ ? entry - length_ : entry;
+  }
+  __device__ Value* values(int entry) const {
+    return reinterpret_cast<Value*>(ring_) + std::int64_t{entry} * hidden_;
+  }
+  __device__ float* gates(int entry) const {
+    const std::int64_t value_bytes =
+        (std::int64_t{length_} * hidden_ * sizeof(Value) + 15) / 16 * 16;
+    return reinterpret_cast<float*>(ring_ + value_bytes) + std::int64_t{entry} * gate_count_;
+  }
+
+ private:
+  std::byte* ring_;
+  int cursor_;
+  int length_;
+  int hidden_;
+  int gate_count_;
+};
 
 // A lane's channels in the tensors of a step.
 template <class M>
@@ -39,11 +93,11 @@ class MixLane {
   using Values = Vector8<Value>;
   using Highways = Vector8<typename M::Highway>;
 
-  __device__ explicit MixLane(const MixArgs& args)
+  // part: which kWarpChannels of the channels.
+  __device__ MixLane(const MixArgs& args, int stream, int part)
       : args_(args),
-        tiles_(args.shape),
-        stream_(static_cast<int>(threadIdx.x) / kWarpThreads),
-        channel_(static_cast<int>(blockIdx.x) * kWarpChannels +
+        stream_(stream),
+        channel_(part * kWarpChannels +
                  static_cast<int>(threadIdx.x) % kWarpThreads * kLaneChannels),
         is_active_(channel_ < args.shape.hidden) {}
 
@@ -52,10 +106,14 @@ class MixLane {
     return std::int64_t{stream_} * args_.shape.hidden + (is_active_ ? channel_ : 0);
   }
 
+  __device__ bool is_active() const { return is_active_; }
+  __device__ int channel() const { return channel_; }
+
   // Where the product left only sums, the warp makes the gate of them.
   __device__ Gate gate_of(std::int64_t token) const {
     if (args_.gates != nullptr) return stored_gate(token);
-    return GateSums<1>(args_.shape, tiles_, args_.sums, token, stream_).gate(args_.shape, 0);
+    return GateSums<1>(args_.shape, PleTiles(args_.shape), args_.sums, token, stream_)
+        .gate(args_.shape, 0);
   }
   __device__ Gate stored_gate(std::int64_t token) const {
     const float* gates = gates_at(token);
@@ -84,16 +142,6 @@ class MixLane {
     const Highways* highway = highway_at(token);
     return highway != nullptr ? *highway : Highways{};
   }
-  // Asks the L2 for what a token reads that no kernel of the step writes.
-  __device__ void prefetch(const PleSpan& span, std::int64_t token) const {
-    prefetch_line(highway_at(token));
-#pragma unroll
-    for (int tap = 1; tap < M::kTaps; ++tap) {
-      const int before = static_cast<int>(token) - span.token_begin - tap * args_.shape.dilation;
-      if (before >= 0 || span.position + before < 0 || !is_active_) continue;
-      prefetch_line(ring_values(span, ring_entry(span, before)));
-    }
-  }
   __device__ Highways* output_at(std::int64_t token) const {
     if (!is_active_) return nullptr;
     return reinterpret_cast<Highways*>(static_cast<typename M::Highway*>(args_.output) +
@@ -106,20 +154,24 @@ class MixLane {
     values = {};
     gate = {};
     if (span.position + before < 0) return;
-    const int entry = ring_entry(span, before);
-    const float* gates = ring_gates(span, entry);
+    const RingOf<Value> ring(args_, span);
+    const int entry = ring.entry_before(-before);
+    const float* gates = ring.gates(entry) + stream_;
     gate = {gates[0], gates[args_.shape.stream_count]};
-    if (is_active_) values = *ring_values(span, entry);
+    if (is_active_) values = *reinterpret_cast<const Values*>(ring.values(entry) + channel_);
   }
   // Keeps the span's token for the next step, if it is one of its last.
   __device__ void store_ring(const PleSpan& span, int index, const Values& values,
                              Gate gate) const {
     const int write = index - (span.token_count - span.write_count);
     if (write < 0) return;
-    const int entry = (span.cursor + write) % args_.ring_length;
-    if (stream_ == 0 && is_active_) *ring_values(span, entry) = values;
+    const RingOf<Value> ring(args_, span);
+    const int entry = ring.entry_of(write);
+    if (stream_ == 0 && is_active_) {
+      *reinterpret_cast<Values*>(ring.values(entry) + channel_) = values;
+    }
     if (channel_ == 0) {
-      float* gates = ring_gates(span, entry);
+      float* gates = ring.gates(entry) + stream_;
       gates[0] = gate.gamma;
       gates[args_.shape.stream_count] = gate.q;
     }
@@ -147,26 +199,8 @@ class MixLane {
   __device__ std::int64_t element_at(std::int64_t token) const {
     return (token * args_.shape.stream_count + stream_) * args_.shape.hidden + channel_;
   }
-  __device__ int ring_entry(const PleSpan& span, int before) const {
-    const int entry = span.cursor + before;
-    return entry < 0 ? entry + args_.ring_length : entry;
-  }
-  __device__ static void prefetch_line(const void* address) {
-    if (address != nullptr) asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-  }
-  __device__ Values* ring_values(const PleSpan& span, int entry) const {
-    return reinterpret_cast<Values*>(reinterpret_cast<Value*>(span.ring) +
-                                     std::int64_t{entry} * args_.shape.hidden + channel_);
-  }
-  __device__ float* ring_gates(const PleSpan& span, int entry) const {
-    const std::int64_t value_bytes =
-        (std::int64_t{args_.ring_length} * args_.shape.hidden * sizeof(Value) + 15) / 16 * 16;
-    return reinterpret_cast<float*>(span.ring + value_bytes) +
-           std::int64_t{entry} * 2 * args_.shape.stream_count + stream_;
-  }
 
   const MixArgs& args_;
-  const PleTiles tiles_;
   const int stream_;
   const int channel_;
   const bool is_active_;
@@ -197,6 +231,26 @@ struct LaneWeights {
     }
   }
 };
+
+// A token's channels; the last tap is the token itself.
+template <class M>
+__device__ typename MixLane<M>::Highways mix_taps(
+    const LaneWeights<M>& weights, const typename MixLane<M>::Highways& highway,
+    const typename MixLane<M>::Values (&values)[M::kTaps], const Gate (&gates)[M::kTaps]) {
+  constexpr int kLast = M::kTaps - 1;
+  float out[kLaneChannels];
+#pragma unroll
+  for (int i = 0; i < kLaneChannels; ++i) {
+    float y = 0.0F;
+#pragma unroll
+    for (int tap = 0; tap < M::kTaps; ++tap) {
+      const float input = MixLane<M>::input(values[tap][i], gates[tap], weights.scale[i]);
+      y = __fmaf_rn(weights.taps[tap][i], input, y);
+    }
+    out[i] = MixLane<M>::mixed(highway[i], values[kLast][i], gates[kLast], y);
+  }
+  return MixLane<M>::Highways::of(out);
+}
 
 // Calls launch.template operator()<M>() with the mode of the arguments.
 template <class V, class H, bool kReference, class F>

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "device/cuda_check.hpp"
-#include "kernels/async_copies.cuh"
 #include "kernels/mix.cuh"
 
 // The last pass for many tokens. A block walks a chain of tokens a dilation apart, on which the
@@ -16,19 +15,6 @@ namespace {
 constexpr int kAhead = 8;                    // tokens, a power of two
 constexpr int kBlocksPerMultiprocessor = 2;  // of the most threads
 
-// Copies a lane's vector into shared memory; zeros in place of one that is not there.
-template <class T>
-__device__ void copy_ahead(Vector8<T>* to, const Vector8<T>* from, bool is_there) {
-  constexpr int kVectors = sizeof(Vector8<T>) / 16;
-  const std::uint32_t address = shared_address(to);
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + 16 * i),
-                 "l"(reinterpret_cast<const uint4*>(from) + i), "r"(is_there ? 16 : 0)
-                 : "memory");
-  }
-}
-
 template <class M>
 class Chain {
  public:
@@ -40,7 +26,7 @@ class Chain {
 
   __device__ Chain(const MixArgs& args, std::byte* shared, int begin, int end)
       : args_(args),
-        lane_(args),
+        lane_(args, static_cast<int>(threadIdx.x) / kWarpThreads, static_cast<int>(blockIdx.x)),
         highways_(reinterpret_cast<Highways*>(shared) + threadIdx.x),
         values_(reinterpret_cast<Values*>(shared + kAhead * blockDim.x * sizeof(Highways)) +
                 threadIdx.x),

@@ -12,19 +12,41 @@ struct Gate {
   float q = 0.0F;  // 1 / root mean square of gamma * v
 };
 
+// Each to a few units in the last place: code that is run once must be fetched for it.
+__device__ inline float inverse(float x) {
+  float y = 0.0F;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float inverse_root(float x) {
+  float y = 0.0F;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float sigmoid(float x) {
+  constexpr float kLog2E = 1.44269504F;
+  float power = 0.0F;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-kLog2E * x));
+  return inverse(1.0F + power);
+}
+
 __device__ inline float inverse_root_mean(float sum_of_squares, const PleShape& shape) {
-  return __frsqrt_rn(sum_of_squares / static_cast<float>(shape.hidden) + shape.eps);
+  return inverse_root(
+      __fmaf_rn(sum_of_squares, inverse(static_cast<float>(shape.hidden)), shape.eps));
 }
 // q of gamma * v, of which the sum of squares is given.
 __device__ inline float q_of(float sum_of_squares, const PleShape& shape) {
-  return __frsqrt_rn(sum_of_squares / static_cast<float>(shape.hidden) + shape.eps_of_conv());
+  return inverse_root(
+      __fmaf_rn(sum_of_squares, inverse(static_cast<float>(shape.hidden)), shape.eps_of_conv()));
 }
 
 // sigmoid(copysign(sqrt(max(|s|, 1e-6)), s)); NaN stays NaN.
 __device__ inline float signed_gate_of_similarity(float s) {
   constexpr float kLeast = 1e-6F;
   const float magnitude = fabsf(s) < kLeast ? kLeast : fabsf(s);
-  return 1.0F / (1.0F + expf(-copysignf(sqrtf(magnitude), s)));
+  float root = 0.0F;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(magnitude));
+  return sigmoid(copysignf(root, s));
 }
 // The same with a sign of zero for a zero.
 __device__ inline float gate_of_similarity(float s) {
@@ -60,7 +82,7 @@ struct GateSums {
     const std::int64_t begin = token * tiles.group_count;
     const int values = shape.stream_count * tiles.groups_per_stream;
     // Turns whose loads overlap, as registers allow.
-    constexpr int kTurns = kHasValues ? 4 : 2;
+    constexpr int kTurns = kHasValues ? 1 : 2;
 #pragma unroll kTurns
     for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
          group += kWarpThreads) {
@@ -99,7 +121,7 @@ struct GateSums {
     }
     const float scale = inverse_root_mean(stream_key, shape) *
                         inverse_root_mean(stream_highway, shape) *
-                        __frsqrt_rn(static_cast<float>(shape.hidden));
+                        inverse_root(static_cast<float>(shape.hidden));
     return stream_dot * scale;
   }
   __device__ Gate gate(const PleShape& shape, int index) const {

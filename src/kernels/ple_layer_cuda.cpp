@@ -10,10 +10,11 @@ namespace ple::kernels {
 
 namespace {
 
-// Up to here the last stage takes the gates from the product's sums itself; above, many blocks
-// would do so again for the same token, and a kernel of its own is cheaper.
-constexpr std::int32_t kMaxFusedGateTokens = 64;
-constexpr std::int32_t kMaxMixedTokens = 512;  // above, the last stage walks chains
+// Up to here the last stage has a block for each token and 256 channels; then blocks of tokens,
+// which share their gates. Both take the gates from the product's sums themselves. Above, the last
+// stage walks chains.
+constexpr std::int32_t kMaxSingleTokens = 8;
+constexpr std::int32_t kMaxBlockTokens = 256;
 
 // Tokens whose embeddings and keys are held at once: in reference half of those of all but short
 // steps.
@@ -194,7 +195,7 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
       PleStepBlock::view(args.step, args.shape, args.token_capacity, args.span_capacity);
   const bool is_overlapped = args.traits.has_overlapped_launch();
   const bool is_gate_fused =
-      args.arithmetic != Arithmetic::reference && args.token_capacity <= kMaxFusedGateTokens;
+      args.arithmetic != Arithmetic::reference && args.token_capacity <= kMaxBlockTokens;
 
   PanelSource from{.shape = args.shape,
                    .arithmetic = args.arithmetic,
@@ -231,8 +232,9 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
                     .token_capacity = args.token_capacity,
                     .span_capacity = args.span_capacity,
                     .multiprocessor_count = args.traits.multiprocessor_count};
-  return args.token_capacity <= kMaxMixedTokens ? mix_tokens_cuda(mix, is_overlapped, stream)
-                                                : mix_chains_cuda(mix, is_overlapped, stream);
+  if (args.token_capacity <= kMaxSingleTokens) return mix_tokens_cuda(mix, is_overlapped, stream);
+  if (args.token_capacity <= kMaxBlockTokens) return mix_blocks_cuda(mix, is_overlapped, stream);
+  return mix_chains_cuda(mix, is_overlapped, stream);
 }
 
 Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream) {

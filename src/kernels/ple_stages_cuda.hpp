@@ -129,7 +129,10 @@ struct MixArgs {
   std::int32_t multiprocessor_count = 0;
 };
 
+// The last pass: a block for each token and 256 channels, blocks of tokens that share their gates,
+// or chains of tokens. Only chains need args.gates.
 Status mix_tokens_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
+Status mix_blocks_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
 Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t stream);
 
 struct RebuildArgs {
