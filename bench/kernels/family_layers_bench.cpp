@@ -103,14 +103,25 @@ void take_turns(benchmark::State& state, Inputs& inputs, std::int64_t tokens, St
 
 AlignedBuffer buffer_of(std::size_t bytes) { return AlignedBuffer::allocate(bytes).value(); }
 
-void engram_v41(benchmark::State& state, kernels::EngramRounding rounding) {
+void engram_v41(benchmark::State& state, kernels::EngramRounding rounding, bool is_e4m3) {
   constexpr kernels::EngramShape kShape{
       .hidden = 5120, .stream_count = 4, .embed_dim = 6144, .column_count = 24, .eps = 1e-20F};
   static Inputs inputs(5 * 5120, 6144, {RowFormat::fp8_e4m3_e8m0, 256, 264});
   const auto tokens = static_cast<std::int32_t>(state.range(0));
   const std::vector<std::uint16_t> vectors(4 * 5120, 0x3F80);
-  auto weights = kernels::EngramWeightsCpu::create(kShape, rounding, vectors, vectors).value();
-  if (!weights.key_value().pack_rows(0, 5 * 5120, inputs.weights().data()).is_ok()) std::abort();
+  auto weights =
+      kernels::EngramWeightsCpu::create(kShape, rounding, vectors, vectors, is_e4m3).value();
+  kernels::PackedMatrix& matrix = weights.key_value();
+  if (is_e4m3) {
+    std::vector<std::uint8_t> codes(inputs.weights().size());
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      codes[i] = static_cast<std::uint8_t>(inputs.weights()[i] % 0x7F);
+    const std::vector<std::uint8_t> scales(codes.size() / 1024, 115);
+    const Status packed = matrix.pack_e4m3_rows(0, 5 * 5120, codes.data(), scales.data());
+    if (!packed.is_ok()) std::abort();
+  } else if (!matrix.pack_rows(0, 5 * 5120, inputs.weights().data()).is_ok()) {
+    std::abort();
+  }
   const auto slots = inputs.slots(std::int64_t{tokens} * 24);
   auto stream = inputs.stream(std::int64_t{tokens} * 4 * 5120);
   AlignedBuffer scratch = buffer_of(kernels::engram_layer_scratch_bytes_cpu(kShape, tokens));
@@ -196,8 +207,12 @@ void with_token_counts(benchmark::internal::Benchmark* benchmark) {
       ->Arg(512);
 }
 
-BENCHMARK_CAPTURE(engram_v41, dequantized, kernels::EngramRounding{})->Apply(with_token_counts);
-BENCHMARK_CAPTURE(engram_v41, fp8, kernels::EngramRounding{true, true})->Apply(with_token_counts);
+BENCHMARK_CAPTURE(engram_v41, dequantized, kernels::EngramRounding{}, true)
+    ->Apply(with_token_counts);
+BENCHMARK_CAPTURE(engram_v41, fp8, kernels::EngramRounding{true, true}, true)
+    ->Apply(with_token_counts);
+BENCHMARK_CAPTURE(engram_v41, fp8_held_in_bf16, kernels::EngramRounding{true, true}, false)
+    ->Apply(with_token_counts);
 BENCHMARK(longcat_lite)->Apply(with_token_counts);
 BENCHMARK(gemma_e2b)->Apply(with_token_counts);
 

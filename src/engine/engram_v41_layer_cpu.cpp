@@ -24,7 +24,7 @@ class EngramV41LayerCpu : public StatelessLayerCpu {
         hash_(std::move(hash)),
         weights_(std::move(weights)),
         pool_(pool) {
-    traits_ = engram_traits(shape, sizeof(std::uint16_t));
+    traits_ = engram_traits(shape, weights_.key_value().shape().is_e4m3 ? 1 : 2);
   }
 
   std::int64_t workspace_bytes(std::int64_t token_count) const override {
@@ -59,6 +59,24 @@ class EngramV41LayerCpu : public StatelessLayerCpu {
   ThreadPool& pool_;
 };
 
+// As codes, or, where the kernels do not take the checkpoint's, as bf16.
+Result<kernels::EngramWeightsCpu> load_weights(const ModelSpec& model, const EngramLayer& parts,
+                                               const EngramShape& shape, EngramRounding rounding) {
+  PLE_TRY_ASSIGN(const auto query_weight, read_bf16(model, parts.query_weight));
+  PLE_TRY_ASSIGN(const auto key_weight, read_bf16(model, parts.key_weight));
+  const auto load = [&](bool is_e4m3) -> Result<kernels::EngramWeightsCpu> {
+    PLE_TRY_ASSIGN(auto weights, kernels::EngramWeightsCpu::create(shape, rounding, query_weight,
+                                                                   key_weight, is_e4m3));
+    PLE_TRY(pack_e4m3_blocks(model, parts.key_value, parts.key_value_scale, weights.key_value()));
+    return weights;
+  };
+  if (shape.hidden % kernels::kScaleBlock == 0 && shape.embed_dim % kernels::kScaleBlock == 0) {
+    auto weights = load(true);
+    if (weights.is_ok() || weights.status().code() != StatusCode::unsupported) return weights;
+  }
+  return load(false);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Layer>> load_engram_v41_layer_cpu(const ModelSpec& model,
@@ -68,11 +86,7 @@ Result<std::unique_ptr<Layer>> load_engram_v41_layer_cpu(const ModelSpec& model,
   const auto& parts = std::get<EngramLayer>(layer.parts);
   const EngramShape shape = engram_shape_of(layer);
   const EngramRounding rounding = engram_rounding_of(options);
-  PLE_TRY_ASSIGN(const auto query_weight, read_bf16(model, parts.query_weight));
-  PLE_TRY_ASSIGN(const auto key_weight, read_bf16(model, parts.key_weight));
-  PLE_TRY_ASSIGN(kernels::EngramWeightsCpu weights,
-                 kernels::EngramWeightsCpu::create(shape, rounding, query_weight, key_weight));
-  PLE_TRY(pack_e4m3_blocks(model, parts.key_value, parts.key_value_scale, weights.key_value()));
+  PLE_TRY_ASSIGN(kernels::EngramWeightsCpu weights, load_weights(model, parts, shape, rounding));
   return std::unique_ptr<Layer>(
       std::make_unique<EngramV41LayerCpu>(shape, rounding, layer.hash, std::move(weights), pool));
 }

@@ -14,10 +14,16 @@ Status pack_bf16(const ModelSpec& model, const TensorRef& tensor, std::int64_t r
 
 Status pack_e4m3_blocks(const ModelSpec& model, const TensorRef& codes, const TensorRef& scales,
                         kernels::PackedMatrix& matrix) {
-  constexpr std::int64_t kBlock = 32;
+  constexpr std::int64_t kBlock = kernels::kScaleBlock;
   const std::int64_t width = codes.shape.back();
   std::vector<std::byte> scale_bytes(scales.bytes);
   PLE_TRY(read_tensor(model, scales, 0, scale_bytes));
+  if (matrix.shape().is_e4m3) {
+    return for_each_row_block(model, codes, [&](auto begin, auto count, const std::byte* rows) {
+      return matrix.pack_e4m3_rows(begin, count, reinterpret_cast<const std::uint8_t*>(rows),
+                                   reinterpret_cast<const std::uint8_t*>(scale_bytes.data()));
+    });
+  }
   std::vector<std::uint16_t> values;
   return for_each_row_block(model, codes, [&](auto begin, auto count, const std::byte* rows) {
     values.resize(static_cast<std::size_t>(count * width));

@@ -232,13 +232,15 @@ Status check(const EngramLayerArgs& args, const EngramWeightsCpu& weights) {
 
 Result<EngramWeightsCpu> EngramWeightsCpu::create(const EngramShape& shape, EngramRounding rounding,
                                                   std::span<const std::uint16_t> query_weight,
-                                                  std::span<const std::uint16_t> key_weight) {
+                                                  std::span<const std::uint16_t> key_weight,
+                                                  bool is_e4m3) {
   EngramWeightsCpu weights;
   PLE_TRY_ASSIGN(weights.key_value_,
                  PackedMatrix::allocate({.group_count = shape.stream_count + 1,
                                          .group_rows = shape.hidden,
                                          .inner_count = shape.embed_dim,
-                                         .block_count = rounding.rounds_product ? 32 : 0}));
+                                         .block_count = rounding.rounds_product ? kScaleBlock : 0,
+                                         .is_e4m3 = is_e4m3}));
   PLE_TRY_ASSIGN(weights.gate_scale_, AlignedBuffer::allocate(query_weight.size() * sizeof(float)));
   for (std::size_t i = 0; i < query_weight.size(); ++i) {
     weights.gate_scale_.as<float>()[i] = bf16_to_f32(query_weight[i]) * bf16_to_f32(key_weight[i]);

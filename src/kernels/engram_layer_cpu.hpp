@@ -18,10 +18,11 @@ namespace ple::kernels {
 class EngramWeightsCpu {
  public:
   // The vectors are bf16 bits [stream_count, hidden]. The product is zero until its rows are packed
-  // into key_value().
+  // into key_value(), as codes or as bf16; both give the same bits.
   static Result<EngramWeightsCpu> create(const EngramShape& shape, EngramRounding rounding,
                                          std::span<const std::uint16_t> query_weight,
-                                         std::span<const std::uint16_t> key_weight);
+                                         std::span<const std::uint16_t> key_weight,
+                                         bool is_e4m3 = false);
 
   // stream_count groups of keys, then the values: [(stream_count + 1) * hidden, embed_dim].
   PackedMatrix& key_value() { return key_value_; }

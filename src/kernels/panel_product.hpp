@@ -15,6 +15,10 @@ struct PanelProductArgs {
   std::int32_t pair_count = 0;
   std::int32_t block_pairs = 0;  // summed apart, then added to the product; at least 1
   std::int32_t token_count = 0;
+  // The panel goes on from one whose product is there: the block's sum is added up further, or the
+  // blocks' sums are added to it.
+  bool is_continued = false;
+  bool is_one_block = false;
 };
 
 using PanelProductBf16 = void (*)(const PanelProductArgs<std::uint16_t>& args);

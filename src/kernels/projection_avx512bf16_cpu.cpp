@@ -39,11 +39,16 @@ PLE_TARGET void tile_product(const Args& args, std::int32_t token_begin, const s
   const std::uint16_t* x = args.x + token_begin * args.x_stride;
   const std::uint16_t* w = args.panel;
   float* product = args.product + std::int64_t{token_begin} * kPanelRows;
+  const bool is_summed_further = args.is_continued && args.is_one_block;
   for (std::int32_t pair_begin = 0; pair_begin < args.pair_count; pair_begin += args.block_pairs) {
     const std::int32_t pair_end = std::min(pair_begin + args.block_pairs, args.pair_count);
+    const bool is_added = !is_summed_further && (args.is_continued || pair_begin != 0);
     __m512 sum[kTokens][kVectorCount];
     for (int t = 0; t < kTokens; ++t) {
-      for (int v = 0; v < kVectorCount; ++v) sum[t][v] = _mm512_setzero_ps();
+      for (int v = 0; v < kVectorCount; ++v) {
+        sum[t][v] = is_summed_further ? _mm512_loadu_ps(product + t * kPanelRows + v * kVectorRows)
+                                      : _mm512_setzero_ps();
+      }
     }
     for (std::int32_t pair = pair_begin; pair < pair_end; ++pair, x += 2, w += 2 * kPanelRows) {
       for (int line = 0; line < ahead_lines; ++line, ahead += kLineElements) {
@@ -61,8 +66,7 @@ PLE_TARGET void tile_product(const Args& args, std::int32_t token_begin, const s
     for (int t = 0; t < kTokens; ++t) {
       for (int v = 0; v < kVectorCount; ++v) {
         float* to = product + t * kPanelRows + v * kVectorRows;
-        _mm512_storeu_ps(
-            to, pair_begin == 0 ? sum[t][v] : _mm512_add_ps(_mm512_loadu_ps(to), sum[t][v]));
+        _mm512_storeu_ps(to, is_added ? _mm512_add_ps(_mm512_loadu_ps(to), sum[t][v]) : sum[t][v]);
       }
     }
   }

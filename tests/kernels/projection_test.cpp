@@ -66,6 +66,29 @@ std::vector<float> widened(const Bits& bits) {
   return values;
 }
 
+// Random codes, some of them without an exponent, with scales near a middle one.
+struct E4m3Problem {
+  std::vector<std::uint8_t> codes, scales;
+  Bits decoded;
+
+  E4m3Problem(const PackedMatrix& matrix, test::Random& random, std::int64_t middle_scale,
+              std::int64_t spread) {
+    const std::int64_t width = matrix.shape().inner_count;
+    const std::int64_t count = matrix.row_count() * width;
+    for (std::int64_t i = 0; i < count / (kScaleBlock * kScaleBlock); ++i) {
+      scales.push_back(static_cast<std::uint8_t>(middle_scale + random.between(-spread, spread)));
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto magnitude = random.between(0, random.chance(0.2) ? 7 : 0x7E);
+      codes.push_back(static_cast<std::uint8_t>(magnitude | (random.chance(0.5) ? 0x80 : 0)));
+      const std::int64_t block =
+          i / width / kScaleBlock * (width / kScaleBlock) + i % width / kScaleBlock;
+      decoded.push_back(f32_to_bf16(e4m3_to_f32(codes.back()) *
+                                    e8m0_to_f32(scales[static_cast<std::size_t>(block)])));
+    }
+  }
+};
+
 template <class Element>
 std::vector<float> product_of(const Problem& problem, const std::vector<Element>& x,
                               std::int32_t thread_count = 1) {
@@ -138,6 +161,55 @@ TEST(Projection, EveryTargetGivesTheSameBits) {
     }
     hwy::SetSupportedTargetsForTest(0);
   }
+}
+
+// Decoding takes no part in the sums, on any vector width.
+TEST(Projection, E4m3CodesGiveTheBitsOfTheirValues) {
+  test::Random random;
+  for (const std::int32_t block : {0, 32, 64}) {
+    for (const std::int64_t scale : {10 + 3, 120, 220}) {
+      PackedMatrix::Shape shape{2, 96, 32 * 9, block};
+      Problem values(shape, random);
+      Problem codes(shape, random);
+      shape.is_e4m3 = true;
+      codes.matrix = PackedMatrix::allocate(shape).value();
+      const E4m3Problem e4m3(codes.matrix, random, scale, 3);
+      ASSERT_TRUE(
+          values.matrix.pack_rows(0, values.matrix.row_count(), e4m3.decoded.data()).is_ok());
+      // The last row by itself.
+      const std::int64_t rows = values.matrix.row_count() - 1;
+      const std::uint8_t* const scales = e4m3.scales.data();
+      ASSERT_TRUE(codes.matrix.pack_e4m3_rows(0, rows, e4m3.codes.data(), scales).is_ok());
+      const std::uint8_t* const last = e4m3.codes.data() + rows * shape.inner_count;
+      ASSERT_TRUE(codes.matrix.pack_e4m3_rows(rows, 1, last, scales).is_ok());
+      const Bits x = values.random_x(random, 203);
+      ASSERT_EQ(product_of(codes, x, 2), product_of(values, x))
+          << "blocks of " << block << ", scale " << scale;
+      for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+        hwy::SetSupportedTargetsForTest(target);
+        EXPECT_EQ(product_of(codes, widened(x)), product_of(values, widened(x)))
+            << hwy::TargetName(target);
+      }
+      hwy::SetSupportedTargetsForTest(0);
+    }
+  }
+}
+
+TEST(PackedMatrix, RefusesCodesThatAreNoNormalNumbers) {
+  PackedMatrix matrix = PackedMatrix::allocate({1, 32, 32, 0, false, true}).value();
+  std::vector<std::uint8_t> codes(32 * 32, 0x38);
+  std::vector<std::uint8_t> scales = {120};
+  EXPECT_TRUE(matrix.pack_e4m3_rows(0, 32, codes.data(), scales.data()).is_ok());
+  for (const int scale : {0, 9, 247, 255}) {
+    scales[0] = static_cast<std::uint8_t>(scale);
+    EXPECT_EQ(matrix.pack_e4m3_rows(0, 32, codes.data(), scales.data()).code(),
+              StatusCode::unsupported);
+  }
+  scales[0] = 120;
+  codes[700] = 0xFF;
+  EXPECT_EQ(matrix.pack_e4m3_rows(0, 32, codes.data(), scales.data()).code(),
+            StatusCode::unsupported);
+  EXPECT_FALSE(PackedMatrix::allocate({1, 48, 32, 0, false, true}).is_ok());
 }
 
 TEST(Projection, ExactSumsAreRoundedOnceToBf16) {
