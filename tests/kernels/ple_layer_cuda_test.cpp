@@ -44,6 +44,8 @@ std::vector<PleCase> cuda_cases() {
   kernels::PleShape wider = wide;
   wider.hidden = 2832;
   cases.push_back({"TilesInTurns", wider, RowFormat::bf16, 8, {70, 1, 29, 3}});
+  cases.push_back({"TwoTaps", ple_shape(16, 2, 2, 2, 3), RowFormat::bf16, 8, {5, 2}});
+  cases.push_back({"ThreeTaps", ple_shape(16, 2, 2, 3, 2), RowFormat::bf16, 8, {70, 20}});
   cases.push_back({"LongTwoTaps", ple_shape(16, 2, 2, 2, 3), RowFormat::bf16, 8, {530}});
   cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
   cases.push_back({"ManyLongTokens", wide, RowFormat::bf16, 8, {2305, 1, 70}});
