@@ -41,7 +41,8 @@ class GemmaLayerCuda : public CudaLayer {
   void write_block(const LayerRun& run, std::byte* bytes, std::int32_t token_capacity,
                    std::int32_t) const override {
     const kernels::TokenStepView block = TokenStepBlock::view(bytes, 1, token_capacity);
-    std::copy(run.slots.begin(), run.slots.end(), block.slots);
+    SlotId* end = std::copy(run.slots.begin(), run.slots.end(), block.slots);
+    std::fill(end, block.slots + token_capacity, kNoTokenSlot);
     *block.counts = {.token_count = static_cast<std::int32_t>(run.tokens.size())};
   }
 

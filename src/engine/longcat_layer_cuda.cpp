@@ -38,12 +38,22 @@ class LongcatLayerCuda : public CudaLayer {
                    std::int32_t) const override {
     const kernels::TokenStepView block =
         TokenStepBlock::view(bytes, shape_.table_count, token_capacity);
+    const auto token_count = static_cast<std::int32_t>(run.tokens.size());
     std::copy(run.tokens.begin(), run.tokens.end(), block.tokens);
-    std::transform(run.tokens.begin(), run.tokens.end(), block.flags, [&](TokenId token) {
-      return std::binary_search(ignored_.begin(), ignored_.end(), token) ? 1 : 0;
-    });
     std::copy(run.slots.begin(), run.slots.end(), block.slots);
-    *block.counts = {.token_count = static_cast<std::int32_t>(run.tokens.size())};
+    const auto slots_of = [&](std::int32_t token) {
+      return block.slots + std::int64_t{token} * shape_.table_count;
+    };
+    for (std::int32_t token = 0; token < token_count; ++token) {
+      const bool is_ignored =
+          std::binary_search(ignored_.begin(), ignored_.end(), block.tokens[token]);
+      block.flags[token] = is_ignored ? 1 : 0;
+      if (is_ignored) std::fill_n(slots_of(token), shape_.table_count, kZeroSlot);
+    }
+    for (std::int32_t token = token_count; token < token_capacity; ++token) {
+      *slots_of(token) = kNoTokenSlot;
+    }
+    *block.counts = {.token_count = token_count};
   }
 
   std::size_t scratch_bytes(std::int32_t token_capacity) const override {

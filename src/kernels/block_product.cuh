@@ -156,105 +156,62 @@ __device__ inline void finish_rows(const Family& family, const float (&totals)[k
 namespace {
 
 constexpr int kGatherThreads = 128;
-constexpr int kGatherStepThreads = 256;
-constexpr int kGatherStepTokens = 4;  // of a thread block
+constexpr int kGatherBatch = 4;
 
-// A thread block of kThreads brings tokens from first to end into their tiles.
-template <int kThreads, int kBatch, class Family>
-__device__ inline void gather_tokens(const Family& family, int first, int end) {
-  const int block_count = family.tiles.block_count;
-  const int block_chunks = family.tiles.block_chunks();
-  gather_rows<kBatch>(
-      family,
-      {.first = static_cast<int>(threadIdx.x) / kWarpThreads,
-       .stride = kThreads / kWarpThreads,
-       .count = (end - first) * block_count},
-      [&](int row) { return family.row(first + row / block_count, row % block_count); },
-      [&](int row, int piece, uint4 elements) {
-        const int token = first + row / block_count;
-        const int chunk = row % block_count * block_chunks + piece / kChunkPieces;
+// Where a step is first, and its copy.
+struct PinnedStep {
+  const SlotId* slots = nullptr;  // [token_capacity, column_count]; kNoTokenSlot: no token
+  std::int32_t column_count = 0;
+  StepCopy copy;
+};
+
+// A thread block brings a token into its tiles and copies a part of the step. A read of pinned
+// memory takes a microsecond, and one address that all blocks ask for is a queue: a block reads its
+// own slots, once, and kNoTokenSlot says that there is no token.
+template <class Family>
+__global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
+    const __grid_constant__ Family family, const __grid_constant__ PinnedStep step) {
+  extern __shared__ SlotId slots[];  // [column_count]
+  start_next_kernel();
+  const int token = static_cast<int>(blockIdx.x);
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t first_slot = std::int64_t{token} * step.column_count;
+  for (int i = thread; i < step.column_count; i += kGatherThreads) {
+    slots[i] = step.slots[first_slot + i];
+  }
+  // By other threads, which do not wait for the slots first.
+  for (int i = (token + 1) * kGatherThreads - 1 - thread; i < step.copy.count;
+       i += static_cast<int>(gridDim.x) * kGatherThreads) {
+    step.copy.to[i] = step.copy.from[i];
+  }
+  __syncthreads();
+  if (slots[0] == kNoTokenSlot) return;
+  Family own = family;
+  own.step.slots = slots - first_slot;
+  gather_rows<kGatherBatch>(
+      own,
+      {.first = thread / kWarpThreads,
+       .stride = kGatherThreads / kWarpThreads,
+       .count = family.tiles.block_count},
+      [&](int block) { return own.row(token, block); },
+      [&](int block, int piece, uint4 elements) {
+        const int chunk = block * family.tiles.block_chunks() + piece / kChunkPieces;
         std::byte* to = x_tile(family, token, chunk);
         reinterpret_cast<uint4*>(to)[piece_place(piece, token)] = elements;
       });
 }
 
-template <class Family>
-__global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
-    const __grid_constant__ Family family) {
-  start_next_kernel();
-  wait_previous_kernel();
-  const int token = static_cast<int>(blockIdx.x);
-  gather_tokens<kGatherThreads, 4>(family, token, min(token + 1, family.step.counts->token_count));
-}
-
-// A step of few tokens where it is first, and its copy.
-struct PinnedStep {
-  TokenStepView view;
-  std::int32_t column_count = 0;
-  const uint4* from = nullptr;
-  uint4* to = nullptr;
-  std::int32_t vector_count = 0;
-};
-
-// The last thread block copies the step. A read of pinned memory takes a microsecond, and many take
-// long: the others make theirs at once and in lines.
-template <class Family>
-__global__ __launch_bounds__(kGatherStepThreads,
-                             2) void gather_step_kernel(const __grid_constant__ Family family,
-                                                        const __grid_constant__ PinnedStep step) {
-  extern __shared__ SlotId slots[];  // [kGatherStepTokens, column_count]
-  __shared__ std::uint8_t flags[kGatherStepTokens];
-  __shared__ std::int32_t token_count;
-  start_next_kernel();
-  const int first = static_cast<int>(blockIdx.x) * kGatherStepTokens;
-  const int thread = static_cast<int>(threadIdx.x);
-  if (first >= family.token_capacity) {
-#pragma unroll 1
-    for (int i = thread; i < step.vector_count; i += kGatherStepThreads) step.to[i] = step.from[i];
-    return;
-  }
-  const int tokens = min(kGatherStepTokens, family.token_capacity - first);
-  std::int32_t count = 0;
-  std::uint8_t flag = 0;
-  if (thread == 0) count = step.view.counts->token_count;
-  if (thread < tokens) flag = step.view.flags[first + thread];
-  for (int i = thread; i < tokens * step.column_count; i += kGatherStepThreads) {
-    slots[i] = step.view.slots[std::int64_t{first} * step.column_count + i];
-  }
-  if (thread == 0) token_count = count;
-  if (thread < tokens) flags[thread] = flag;
-  __syncthreads();
-  Family part = family;
-  part.step.slots = slots - std::int64_t{first} * step.column_count;
-  part.step.flags = flags - first;
-  gather_tokens<kGatherStepThreads, 8>(part, first, min(first + tokens, token_count));
-}
-
 }  // namespace
 
-// Brings x into its tiles.
+// Brings x into its tiles and the step to its copy. The next kernel's thread blocks, whatever their
+// shared memory, find room beside its own.
 template <class Family>
-Status gather_blocks_cuda(const Family& family, bool is_overlapped, cudaStream_t stream) {
+Status gather_blocks_cuda(const Family& family, const PinnedStep& step, cudaStream_t stream) {
   const Launch shape{.grid = dim3(static_cast<unsigned>(family.token_capacity)),
                      .block_threads = kGatherThreads,
-                     .is_overlapped = is_overlapped};
-  PLE_CUDA_TRY(launch(gather_blocks_kernel<Family>, shape, stream, family));
-  return {};
-}
-
-// The same of few tokens out of the pinned step, which it copies. The next kernel's thread blocks,
-// whatever their shared memory, find room beside its own.
-template <class Family>
-Status gather_step_cuda(const Family& family, const PinnedStep& step, cudaStream_t stream) {
-  PLE_CUDA_TRY(cudaFuncSetAttribute(gather_step_kernel<Family>,
-                                    cudaFuncAttributePreferredSharedMemoryCarveout,
-                                    cudaSharedmemCarveoutMaxShared));
-  const int blocks = (family.token_capacity + kGatherStepTokens - 1) / kGatherStepTokens + 1;
-  const Launch shape{
-      .grid = dim3(static_cast<unsigned>(blocks)),
-      .block_threads = kGatherStepThreads,
-      .shared_bytes = kGatherStepTokens * step.column_count * static_cast<int>(sizeof(SlotId))};
-  PLE_CUDA_TRY(launch(gather_step_kernel<Family>, shape, stream, family, step));
+                     .shared_bytes = step.column_count * static_cast<int>(sizeof(SlotId)),
+                     .is_beside_product = true};
+  PLE_CUDA_TRY(launch(gather_blocks_kernel<Family>, shape, stream, family, step));
   return {};
 }
 

@@ -25,19 +25,16 @@ Status block_product_step_cuda(Family& product, const BlockProductStep& at, cuda
   const bool is_overlapped = at.traits.has_overlapped_launch();
   const std::size_t bytes = TokenStepBlock::bytes(at.column_count, capacity);
   product.step = TokenStepBlock::view(at.step, at.column_count, capacity);
-  if (is_few) {
-    auto* pinned = const_cast<std::byte*>(at.pinned_step);  // only read
-    PLE_TRY(gather_step_cuda(product,
-                             {.view = TokenStepBlock::view(pinned, at.column_count, capacity),
-                              .column_count = at.column_count,
-                              .from = reinterpret_cast<const uint4*>(at.pinned_step),
-                              .to = reinterpret_cast<uint4*>(at.step),
-                              .vector_count = static_cast<int>(bytes / sizeof(uint4))},
-                             stream));
-    return product_few_cuda(product, few, is_overlapped, stream);
-  }
-  PLE_TRY(copy_step_cuda(at.pinned_step, at.step, bytes, stream));
-  PLE_TRY(gather_blocks_cuda(product, is_overlapped, stream));
+  auto* pinned = const_cast<std::byte*>(at.pinned_step);  // only read
+  PLE_TRY(gather_blocks_cuda(
+      product,
+      {.slots = TokenStepBlock::view(pinned, at.column_count, capacity).slots,
+       .column_count = at.column_count,
+       .copy = {.from = reinterpret_cast<const uint4*>(at.pinned_step),
+                .to = reinterpret_cast<uint4*>(at.step),
+                .count = static_cast<std::int32_t>(bytes / sizeof(uint4))}},
+      stream));
+  if (is_few) return product_few_cuda(product, few, is_overlapped, stream);
   if (!at.traits.has_wgmma()) return block_product_mma_cuda(product, is_overlapped, stream);
   const SomePlan some(product.tiles, capacity, at.traits.multiprocessor_count);
   if (some.fits()) return product_some_cuda(product, some, is_overlapped, stream);

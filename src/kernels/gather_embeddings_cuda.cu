@@ -8,8 +8,8 @@ namespace ple::kernels {
 
 namespace {
 
-constexpr int kCopyThreads = 320;
-// What a token's pieces are spread over, at most.
+// What a token's pieces are spread over.
+constexpr int kMinGatherThreads = 320;
 constexpr int kMaxGatherThreads = 768;
 constexpr unsigned kManyBlockTokens = 4;
 constexpr int kMaxSingleTokens = 2048;  // steps up to this size have a block for each token
@@ -58,13 +58,6 @@ __device__ uint4 quantized_piece(uint4 elements) {
     out[i] = pack_bf16(kept.x * scale, kept.y * scale);
   }
   return {out[0], out[1], out[2], out[3]};
-}
-
-__global__ __launch_bounds__(kCopyThreads) void copy_step_kernel(const uint4* from, uint4* to,
-                                                                 std::int64_t count) {
-  start_next_kernel();
-  const std::int64_t index = std::int64_t{blockIdx.x} * kCopyThreads + threadIdx.x;
-  if (index < count) to[index] = from[index];
 }
 
 // Where a token's embedding goes.
@@ -132,24 +125,13 @@ __global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
 
 }  // namespace
 
-Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes,
-                      cudaStream_t stream) {
-  const auto count = static_cast<std::int64_t>(bytes / sizeof(uint4));
-  const Launch shape{.grid = dim3(static_cast<unsigned>((count + kCopyThreads - 1) / kCopyThreads)),
-                     .block_threads = kCopyThreads,
-                     .is_beside_product = true};
-  PLE_CUDA_TRY(launch(copy_step_kernel, shape, stream, reinterpret_cast<const uint4*>(from),
-                      reinterpret_cast<uint4*>(to), count));
-  return {};
-}
-
 Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
   const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
                              PleTiles::block_rows(args.token_capacity)};
   const auto tokens = static_cast<unsigned>(args.token_capacity);
   const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
   const int block_threads =
-      std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kCopyThreads,
+      std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kMinGatherThreads,
                  kMaxGatherThreads);
   const unsigned block_tokens = args.token_capacity <= kMaxSingleTokens ? 1 : kManyBlockTokens;
   const Launch shape{

@@ -13,8 +13,8 @@
 
 // LongCat's input embedding on a CUDA device. The launcher only enqueues and is legal under
 // capture; how many tokens there are is read from the step block (token_step_cuda.hpp, a flag where
-// a token is ignored) when the kernels run. The output bits of a token do not depend on the other
-// tokens of the step.
+// a token is ignored, and all its slots kZeroSlot) when the kernels run. The output bits of a token
+// do not depend on the other tokens of the step.
 
 namespace ple::kernels {
 

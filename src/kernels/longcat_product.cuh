@@ -16,10 +16,9 @@ struct LongcatProduct : BlockProduct {
   float divisor = 1.0F;
   float reciprocal = 1.0F;
 
-  // An ignored token has no rows.
   __device__ std::uint64_t row(int token, int block) const {
     const SlotId slot = step.slots[std::int64_t{token} * tiles.block_count + block];
-    return step.flags[token] != 0 ? 0 : reinterpret_cast<std::uint64_t>(slot_row(rows, slot));
+    return reinterpret_cast<std::uint64_t>(slot_row(rows, slot));
   }
   template <int kCount>
   __device__ void read(const std::uint64_t (&from)[kCount], int k, uint4 (&to)[kCount]) const {

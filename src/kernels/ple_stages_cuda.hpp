@@ -10,11 +10,8 @@
 
 namespace ple::kernels {
 
-// Copies a step's block out of pinned memory, in whole vectors over the bus: of a small block the
-// last byte is there sooner than by the copy engine. bytes is a multiple of 16.
-Status copy_step_cuda(const std::byte* from, std::byte* to, std::size_t bytes, cudaStream_t stream);
-
-// Vectors of a step's block that are on their way to the device.
+// Vectors of a step's block that are on their way to the device. Out of pinned memory the last byte
+// of a small block is there sooner than by the copy engine.
 struct StepCopy {
   const uint4* from = nullptr;
   uint4* to = nullptr;

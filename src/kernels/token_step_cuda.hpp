@@ -14,7 +14,8 @@ struct TokenStepView {
   PleStepCounts* counts = nullptr;
   TokenId* tokens = nullptr;      // [token_capacity]
   std::uint8_t* flags = nullptr;  // [token_capacity], what they say is the family's own
-  SlotId* slots = nullptr;        // [token_capacity, column_count]
+  SlotId* slots = nullptr;        // [token_capacity, column_count]; kNoTokenSlot, the first of a
+                                  // token behind the last one
 };
 
 // A step's block of bytes, as PleStepBlock; 256-byte aligned.

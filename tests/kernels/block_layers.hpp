@@ -106,6 +106,9 @@ class BlockStepCuda {
     std::copy_n(tokens_.ignored.begin() + begin, count, view.flags);
     std::copy_n(tokens_.slots.begin() + std::int64_t{begin} * tokens_.column_count,
                 std::int64_t{count} * tokens_.column_count, view.slots);
+    for (std::int32_t token = count; token < capacity_; ++token) {
+      view.slots[std::int64_t{token} * tokens_.column_count] = kNoTokenSlot;
+    }
   }
 
   std::byte* block() const { return block_.data(); }
@@ -146,7 +149,13 @@ struct LongcatProblem {
                slot_count),
         words(random_weights(random, shape_.vocab_size * shape_.hidden)),
         projections(random_weights(
-            random, std::int64_t{shape_.table_count} * shape_.hidden * shape_.row_dim)) {}
+            random, std::int64_t{shape_.table_count} * shape_.hidden * shape_.row_dim)) {
+    for (std::int32_t t = 0; t < token_count; ++t) {
+      if (tokens.ignored[static_cast<std::size_t>(t)] == 0) continue;
+      std::fill_n(tokens.slots.begin() + std::int64_t{t} * shape.table_count, shape.table_count,
+                  kZeroSlot);
+    }
+  }
 
   std::vector<float> run_cpu(bool rounds_each, HighwayType type) const {
     auto weights = kernels::LongcatWeightsCpu::create(shape, rounds_each).value();
