@@ -9,14 +9,16 @@
 
 namespace ple::kernels {
 
-// How the columns are shared: blocks of a cluster, and its slices.
+inline constexpr std::int32_t kMaxFewTokens = 64;
+
+// How the product is shared: blocks of a cluster, its slices of columns, and the rows of its tile.
 struct FewForm {
   std::int32_t ranks = 0;
   std::int32_t slices = 0;
+  std::int32_t rows = kMaxFewTokens;
   friend constexpr bool operator==(const FewForm&, const FewForm&) = default;
 };
 inline constexpr FewForm kFewForms[] = {{2, 3}, {4, 7}, {2, 8}};
-inline constexpr std::int32_t kMaxFewTokens = 64;
 
 // In shared memory of a block: x of its chains, which comes in pieces of some chunks, the stages of
 // weights, and the sums of all chains in its share of the columns.
@@ -79,9 +81,14 @@ struct FewPlan {
   static constexpr std::int32_t larger(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 };
 
-// The same for more tokens: a block has one chain of a tile of rows, and x passes through the
+// The same where x is not small: a block has one chain of a tile of rows, and x passes through the
 // stages with the weights.
-inline constexpr FewForm kSomeForms[] = {{2, 8}, {2, 15}, {4, 7}, {4, 13}};
+inline constexpr FewForm kSomeForms[] = {{2, 8},
+                                         {4, 7},
+                                         {2, 8, kMaxBlockRows},
+                                         {2, 15, kMaxBlockRows},
+                                         {4, 7, kMaxBlockRows},
+                                         {4, 13, kMaxBlockRows}};
 inline constexpr std::int32_t kMaxSomeTokens = 2 * kMaxBlockRows;
 
 struct SomePlan {
@@ -89,16 +96,14 @@ struct SomePlan {
   std::int32_t row_tiles = 0;
   std::int32_t stage_count = 0;
 
-  static constexpr std::int32_t kRows = kMaxBlockRows;  // of a tile
-  static constexpr std::int32_t kRowsBytes = kRows * kTileRowBytes;
-  static constexpr std::int32_t kMaxStages = 8;
+  static constexpr std::int32_t kMaxStages = 10;
 
   // The first form that has a cluster for everything at once, if there is one.
   constexpr SomePlan(const BlockTiles& tiles, std::int32_t token_capacity,
-                     std::int32_t multiprocessor_count)
-      : row_tiles((token_capacity + kRows - 1) / kRows) {
+                     std::int32_t multiprocessor_count) {
     if (token_capacity > kMaxSomeTokens) return;
     for (const FewForm& each : kSomeForms) {
+      row_tiles = (token_capacity + each.rows - 1) / each.rows;
       const std::int32_t clusters = (tiles.slice_count() + each.slices - 1) / each.slices;
       // Not all multiprocessors can be in a cluster of more than two.
       const std::int32_t sixteenths = each.ranks > 2 ? 15 : 16;
@@ -112,14 +117,23 @@ struct SomePlan {
   }
 
   constexpr bool fits() const { return form.ranks != 0; }
-  constexpr std::int32_t stage_bytes() const { return kRowsBytes + form.slices * kSliceTileBytes; }
+  constexpr std::int32_t rows_bytes() const { return form.rows * kTileRowBytes; }
+  constexpr std::int32_t stage_bytes() const {
+    return rows_bytes() + form.slices * kSliceTileBytes;
+  }
   // Of its chain all, and of the others its share: where the stages were.
   constexpr std::int32_t sums_bytes() const {
-    return (2 * form.ranks - 1) * kRows * form.slices * kSliceColumns / form.ranks * 4;
+    return (2 * form.ranks - 1) * form.rows * form.slices * kSliceColumns / form.ranks * 4;
   }
   constexpr std::int32_t shared_bytes() const {
     return FewPlan::kAlignment + stage_count * stage_bytes();
   }
 };
+
+// Whether a step takes the first of its two plans.
+constexpr bool takes_few(const FewPlan& few, const SomePlan& some) {
+  constexpr std::int32_t kSmallRows = 32;
+  return few.fits() && (few.rows <= kSmallRows || !some.fits());
+}
 
 }  // namespace ple::kernels

@@ -18,12 +18,14 @@ constexpr int kWeightsThread = kFewConsumers * kWarpgroupThreads;
 constexpr int kXThread = kWeightsThread + kWarpThreads;
 constexpr int kFewThreads = kXThread + kWarpThreads;
 
-template <int kRanks_, int kSlices_>
+template <int kRanks_, int kSlices_, int kRows_>
 struct ChainShape {
   static constexpr int kRanks = kRanks_;
   static constexpr int kSlices = kSlices_;
+  static constexpr int kRows = kRows_;
   static constexpr int kColumns = kSlices * kSliceColumns;
   static constexpr int kShareColumns = kColumns / kRanks;
+  static constexpr int kShareRows = kRows / kRanks;
   static constexpr int kSums = kSlices * kSliceSums;
   static constexpr int kStageBytes = kSlices * kSliceTileBytes;
   static_assert(kShareColumns % 4 == 0);
@@ -86,7 +88,7 @@ Status with_form(const FewForm& form, Run&& run) {
   if constexpr (kIndex + 1 < std::size(kForms)) {
     if (form != kForm) return with_form<kForms, kIndex + 1>(form, run);
   }
-  return run.template operator()<ChainShape<kForm.ranks, kForm.slices>>();
+  return run.template operator()<ChainShape<kForm.ranks, kForm.slices, kForm.rows>>();
 }
 
 }  // namespace

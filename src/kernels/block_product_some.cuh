@@ -4,10 +4,10 @@
 #include "kernels/block_few_plan.hpp"
 #include "kernels/block_product_chains.cuh"
 
-// The product of block_product.cuh for some hundred tokens on Hopper: a cluster has some slices of
-// columns for a tile of rows, each of its blocks one chain, and each consumer warpgroup half of the
-// rows. x and weights pass through the same stages; when all blocks of the cluster have read theirs
-// they send each other the sums.
+// The product of block_product.cuh for some tokens to some hundred on Hopper: a cluster has some
+// slices of columns for a tile of rows, each of its blocks one chain, and each consumer warpgroup
+// half of the rows or, of a tile of 64, half of the columns. x and weights pass through the same
+// stages; when all blocks of the cluster have read theirs they send each other the sums.
 
 namespace ple::kernels {
 
@@ -17,7 +17,8 @@ namespace {
 
 // Chunks of weights that are asked for before x is there: more, and the rows would wait behind
 // them.
-constexpr int kEarlyChunks = 2;
+template <class F>
+constexpr int kEarlyChunks = F::kRows > kWarpgroupRows ? 2 : 5;
 
 // full: of the weights and of x.
 struct SomeBarriers : StageBarriers<SomePlan::kMaxStages> {
@@ -44,20 +45,21 @@ __device__ inline void bring_chunks(const SomePlan& plan, const FewPart& part,
   }
 }
 
-// A consumer multiplies its rows of the block's chain.
-template <class F>
-__device__ inline void multiply_chain_part(float (&sums)[F::kSums], const SomePlan& plan,
-                                           const FewPart& part, SomeBarriers& barriers,
-                                           const std::byte* stages) {
+// A consumer multiplies some rows and slices of the block's chain; rows, columns: where these begin
+// in a stage.
+template <int kSlices>
+__device__ inline void multiply_chain_part(float (&sums)[kSlices * kSliceSums],
+                                           const SomePlan& plan, const FewPart& part,
+                                           SomeBarriers& barriers, const std::byte* stages,
+                                           int rows, int columns) {
   const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
-  const int consumer = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   StageRing at(plan.stage_count);
   int previous_stage = -1;
+#pragma unroll 1
   for (int chunk = 0; chunk < part.chunk_count; ++chunk) {
     barrier_wait(&barriers.full[at.stage], at.parity);
     const std::byte* stage = stages + at.stage * plan.stage_bytes();
-    start_chunk<F::kColumns>(sums, stage + consumer * kWarpgroupRows * kTileRowBytes,
-                             stage + SomePlan::kRowsBytes, chunk == 0);
+    start_chunk<kSlices * kSliceColumns>(sums, stage + rows, stage + columns, chunk == 0);
     wgmma_wait<1>();  // the chunk before this one has been read
     if (previous_stage >= 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
     previous_stage = at.stage;
@@ -77,43 +79,49 @@ __device__ inline void bulk_send(void* to, int rank, const void* from, std::uint
       : "memory");
 }
 
-// The sums of a block's chain, [rank, rows, columns of the share], and those that it is sent of its
-// share, [other rank, rows, columns of the share]. They lie where the stages were.
+// The sums of a block's chain, [rows, columns], and those that it is sent of its share of the rows,
+// [other rank, rows of a share, columns]. They lie where the stages were.
 template <class F>
 struct SomeSums {
+  static constexpr int kShareLength = F::kShareRows * F::kColumns;
   float* own;
-  int share_length;
+  int rows;  // of the tile
   int rank = cluster_rank();
 
-  __device__ SomeSums(std::byte* stages, int rows)
-      : own(reinterpret_cast<float*>(stages)), share_length(rows * F::kShareColumns) {}
+  __device__ SomeSums(std::byte* stages, int rows_)
+      : own(reinterpret_cast<float*>(stages)), rows(rows_) {}
 
+  __device__ std::uint32_t share_bytes(int of) const {
+    const int share_rows = max(0, min(F::kShareRows, rows - of * F::kShareRows));
+    return static_cast<std::uint32_t>(share_rows * F::kColumns * 4);
+  }
   __device__ float* sent(int from, int to) const {
-    return own + (F::kRanks + from - (from > to ? 1 : 0)) * share_length;
+    return own + (F::kRanks + from - (from > to ? 1 : 0)) * kShareLength;
   }
   // Of a chain, which is a rank's, this block's share.
   __device__ const float* of_chain(int chain) const {
-    return chain == rank ? own + rank * share_length : sent(chain, rank);
+    return chain == rank ? own + rank * kShareLength : sent(chain, rank);
   }
-  __device__ void store(const float (&sums)[F::kSums], int first_row, int rows) const {
+  template <int kSlices>
+  __device__ void store(const float (&sums)[kSlices * kSliceSums], int first_row,
+                        int first_slice) const {
+    const int row = first_row + accumulator_row();
+    float* to = own + row * F::kColumns + first_slice * kSliceColumns +
+                static_cast<int>(threadIdx.x) % kQuadThreads * 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = first_row + accumulator_row() + 8 * half;
-      if (row >= rows) continue;
+      if (row + 8 * half >= rows) continue;
 #pragma unroll
-      for (int i = 0; i < F::kSlices; ++i) {
-        const int column = i * kSliceColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
-        const int to = column / F::kShareColumns;
-        store4(own + to * share_length + row * F::kShareColumns + column - to * F::kShareColumns,
+      for (int i = 0; i < kSlices; ++i) {
+        store4(to + 8 * half * F::kColumns + i * kSliceColumns,
                accumulated(sums + i * kSliceSums, half));
       }
     }
   }
   __device__ void send(std::uint64_t* barrier) const {
     for (int to = 0; to < F::kRanks; ++to) {
-      if (to == rank) continue;
-      bulk_send(sent(rank, to), to, own + to * share_length,
-                static_cast<std::uint32_t>(share_length * 4), barrier);
+      if (to == rank || share_bytes(to) == 0) continue;
+      bulk_send(sent(rank, to), to, own + to * kShareLength, share_bytes(to), barrier);
     }
   }
 };
@@ -123,12 +131,12 @@ struct SomeSums {
 template <class F, class Family>
 class SomeShare {
  public:
-  // The tokens from first_token to token_count.
+  // The tokens of the tile from first_token on.
   __device__ SomeShare(const Family& family, int first_slice, int first_token, int token_count)
       : family_(family),
-        first_column_(first_slice * kSliceColumns + cluster_rank() * F::kShareColumns),
-        first_token_(first_token),
-        count_((token_count - first_token) * kVectors) {
+        first_column_(first_slice * kSliceColumns),
+        first_token_(first_token + cluster_rank() * F::kShareRows),
+        count_(min(F::kShareRows, token_count - first_token_) * kVectors) {
     load();
   }
 
@@ -143,7 +151,7 @@ class SomeShare {
 #pragma unroll
         for (int chain = 0; chain < F::kRanks; ++chain) {
           if (chain >= family_.tiles.chain_count()) continue;
-          sums[chain] = load4(all_sums.of_chain(chain) + at.row * F::kShareColumns + at.in_share);
+          sums[chain] = load4(all_sums.of_chain(chain) + at.row * F::kColumns + at.column);
         }
         float4 total[1] = {Family::first_value(firsts_[i])};
 #pragma unroll
@@ -154,27 +162,27 @@ class SomeShare {
           total[0].z = add_chain(total[0].z, sums[chain].z, family_.rounds_each);
           total[0].w = add_chain(total[0].w, sums[chain].w, family_.rounds_each);
         }
-        family_.finish(tokens_[i], first_token_ + at.row, first_column_ + at.in_share, total);
+        family_.finish(tokens_[i], first_token_ + at.row, first_column_ + at.column, total);
       }
     }
   }
 
  private:
   struct Place {
-    int row;       // of the tile
-    int in_share;  // the first column
+    int row;  // of the share
+    int column;
     bool is_inside;
   };
-  static constexpr int kVectors = F::kShareColumns / 4;
-  static constexpr int kItems = (SomePlan::kRows * kVectors + kFewThreads - 1) / kFewThreads;
+  static constexpr int kVectors = F::kColumns / 4;
+  static constexpr int kItems = (F::kShareRows * kVectors + kFewThreads - 1) / kFewThreads;
   static constexpr int kBatch = kItems < 6 ? kItems : 6;
 
   __device__ Place place(int i) const {
     const int index = first_item_ + i * kFewThreads;
-    const int in_share = index % kVectors * 4;
+    const int column = index % kVectors * 4;
     return {.row = index / kVectors,
-            .in_share = in_share,
-            .is_inside = index < count_ && first_column_ + in_share < family_.tiles.column_count};
+            .column = column,
+            .is_inside = index < count_ && first_column_ + column < family_.tiles.column_count};
   }
   __device__ void load() {
 #pragma unroll
@@ -185,7 +193,7 @@ class SomeShare {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const Place at = place(i);
-      if (at.is_inside) firsts_[i] = family_.first(tokens_[i], first_column_ + at.in_share);
+      if (at.is_inside) firsts_[i] = family_.first(tokens_[i], first_column_ + at.column);
     }
   }
 
@@ -208,8 +216,9 @@ __global__ __launch_bounds__(kFewThreads) void block_product_some_kernel(
   __shared__ SomeBarriers barriers;
   std::byte* stages = aligned_stages(shared);
   const FewPart part(family.tiles, plan.form, 1);
-  const int first_token = static_cast<int>(blockIdx.y) * SomePlan::kRows;
-  const int rows = min(SomePlan::kRows, (family.token_capacity - first_token + 7) / 8 * 8);
+  const int first_token = static_cast<int>(blockIdx.y) * F::kRows;
+  const int rows = min(F::kRows, (family.token_capacity - first_token + 7) / 8 * 8);
+  const SomeSums<F> all_sums(stages, rows);
   if (threadIdx.x == kWeightsThread) {
 #pragma unroll 1
     for (int stage = 0; stage < plan.stage_count; ++stage) {
@@ -218,9 +227,8 @@ __global__ __launch_bounds__(kFewThreads) void block_product_some_kernel(
     }
     barrier_init(&barriers.sums, 2);
     barrier_init_fence();
-    const int sent_chains = family.tiles.chain_count() - part.chain_count;
-    barrier_expect(&barriers.sums,
-                   static_cast<std::uint32_t>(sent_chains * rows * F::kShareColumns * 4));
+    const std::uint32_t sent_chains = family.tiles.chain_count() - part.chain_count;
+    barrier_expect(&barriers.sums, sent_chains * all_sums.share_bytes(all_sums.rank));
     barrier_arrive(&barriers.sums);
   }
   __syncthreads();
@@ -229,13 +237,13 @@ __global__ __launch_bounds__(kFewThreads) void block_product_some_kernel(
     const int copy_bytes =
         min(F::kSlices, family.tiles.slice_count() - part.first_slice) * kSliceTileBytes;
     bring_chunks(
-        plan, part, barriers, stages + SomePlan::kRowsBytes, copy_bytes,
+        plan, part, barriers, stages + F::kRows * kTileRowBytes, copy_bytes,
         [&](int chunk) {
           return weight_tile(family, 0, part.first_chunk + chunk) +
                  part.first_slice * kSliceTileBytes;
         },
         [&](int chunk) {
-          if (chunk == kEarlyChunks) wait_previous_kernel();
+          if (chunk == kEarlyChunks<F>) wait_previous_kernel();
         });
   }
   wait_previous_kernel();
@@ -247,20 +255,31 @@ __global__ __launch_bounds__(kFewThreads) void block_product_some_kernel(
         [&](int chunk) { return x_tile(family, first_token, part.first_chunk + chunk); },
         [](int) {});
   }
-  const SomeSums<F> all_sums(stages, rows);
   if (threadIdx.x < kWeightsThread) {
-    float sums[F::kSums];
-    multiply_chain_part<F>(sums, plan, part, barriers, stages);
-    meet<kWeightsThread>(1);  // now all stages have been read
-    cluster_arrive();
-    const int first_row = static_cast<int>(threadIdx.x) / kWarpgroupThreads * kWarpgroupRows;
-    if (part.chain_count > 0) all_sums.store(sums, first_row, rows);
-    publish_to_async();
+    const auto multiply = [&]<int kSlices>(int first_row, int first_slice) {
+      float sums[kSlices * kSliceSums];
+      multiply_chain_part<kSlices>(sums, plan, part, barriers, stages, first_row * kTileRowBytes,
+                                   F::kRows * kTileRowBytes + first_slice * kSliceTileBytes);
+      meet<kWeightsThread>(1);  // now all stages have been read
+      cluster_arrive();
+      if (part.chain_count > 0) {
+        all_sums.template store<kSlices>(sums, first_row, first_slice);
+      }
+      publish_to_async();
+    };
+    constexpr int kHalf = (F::kSlices + 1) / 2;
+    const bool is_first = threadIdx.x < kWarpgroupThreads;
+    if constexpr (F::kRows > kWarpgroupRows) {
+      multiply.template operator()<F::kSlices>(is_first ? 0 : kWarpgroupRows, 0);
+    } else if (is_first) {
+      multiply.template operator()<kHalf>(0, 0);
+    } else {
+      multiply.template operator()<F::kSlices - kHalf>(0, kHalf);
+    }
   } else {
     cluster_arrive();
   }
-  SomeShare<F, Family> share(family, part.first_slice, first_token,
-                             min(token_count, first_token + rows));
+  SomeShare<F, Family> share(family, part.first_slice, first_token, token_count);
   cluster_wait();  // in all blocks
   if (threadIdx.x < kWeightsThread) {
     meet<kWeightsThread>(1);

@@ -21,22 +21,21 @@ Status block_product_step_cuda(Family& product, const BlockProductStep& at, cuda
   const std::int32_t capacity = product.token_capacity;
   if (capacity == 0) return {};
   const FewPlan few(product.tiles, capacity, at.traits.multiprocessor_count);
-  const bool is_few = at.traits.has_wgmma() && few.fits();
+  const SomePlan some(product.tiles, capacity, at.traits.multiprocessor_count);
   const bool is_overlapped = at.traits.has_overlapped_launch();
   const std::size_t bytes = TokenStepBlock::bytes(at.column_count, capacity);
   product.step = TokenStepBlock::view(at.step, at.column_count, capacity);
   auto* pinned = const_cast<std::byte*>(at.pinned_step);  // only read
-  PLE_TRY(gather_blocks_cuda(
-      product,
-      {.slots = TokenStepBlock::view(pinned, at.column_count, capacity).slots,
-       .column_count = at.column_count,
-       .copy = {.from = reinterpret_cast<const uint4*>(at.pinned_step),
-                .to = reinterpret_cast<uint4*>(at.step),
-                .count = static_cast<std::int32_t>(bytes / sizeof(uint4))}},
-      stream));
-  if (is_few) return product_few_cuda(product, few, is_overlapped, stream);
+  PLE_TRY(
+      gather_blocks_cuda(product,
+                         {.slots = TokenStepBlock::view(pinned, at.column_count, capacity).slots,
+                          .column_count = at.column_count,
+                          .copy = {.from = reinterpret_cast<const uint4*>(at.pinned_step),
+                                   .to = reinterpret_cast<uint4*>(at.step),
+                                   .count = static_cast<std::int32_t>(bytes / sizeof(uint4))}},
+                         stream));
   if (!at.traits.has_wgmma()) return block_product_mma_cuda(product, is_overlapped, stream);
-  const SomePlan some(product.tiles, capacity, at.traits.multiprocessor_count);
+  if (takes_few(few, some)) return product_few_cuda(product, few, is_overlapped, stream);
   if (some.fits()) return product_some_cuda(product, some, is_overlapped, stream);
   return product_many_cuda(product, at.traits.multiprocessor_count, is_overlapped, stream);
 }

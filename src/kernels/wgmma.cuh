@@ -107,6 +107,7 @@ __device__ void wgmma_registers(float* d, const std::uint32_t (&a)[4], std::uint
   }
 
 PLE_WGMMA(48, 24, 24, 25, 26)
+PLE_WGMMA(64, 32, 32, 33, 34)
 PLE_WGMMA(96, 48, 48, 49, 50)
 PLE_WGMMA(112, 56, 56, 57, 58)
 PLE_WGMMA(128, 64, 64, 65, 66)

@@ -93,7 +93,7 @@ TEST(BlockSomePlan, WhatFitsFitsTheSharedMemoryAndHasAllChainsAndTokens) {
       EXPECT_EQ(plan.fits(), tiles.chain_count() <= 4) << chains << " chains";
       if (!plan.fits()) continue;
       EXPECT_GE(plan.form.ranks, tiles.chain_count());
-      EXPECT_GE(plan.row_tiles * SomePlan::kRows, tokens);
+      EXPECT_GE(plan.row_tiles * plan.form.rows, tokens);
       EXPECT_GT(plan.stage_count, 1);
       EXPECT_LE(plan.shared_bytes() + 1024, kBlockSharedBytes);
       EXPECT_LE(plan.sums_bytes(), plan.stage_count * plan.stage_bytes());

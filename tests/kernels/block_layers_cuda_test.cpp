@@ -31,8 +31,8 @@ struct FormCase {
   std::int32_t chunks = 0;  // of the inner dimension
   std::int32_t tokens = 0;
 };
-constexpr FormCase kFormCases[] = {{64, 1, 8},     {64, 48, 64},   {3264, 1, 40},
-                                   {64, 2, 100},   {4416, 1, 130}, {64, 4, 100},
+constexpr FormCase kFormCases[] = {{64, 1, 8},     {64, 96, 32},   {3264, 1, 8},   {64, 2, 40},
+                                   {64, 4, 40},    {4416, 2, 100}, {4416, 1, 130}, {1728, 4, 100},
                                    {1920, 4, 130}, {64, 1, 300},   {64, 1, 520}};
 
 LongcatShape longcat_shape(const FormCase& form) {
@@ -172,7 +172,7 @@ TEST(BlockFormCases, TakeEveryFormOfTheProduct) {
     const kernels::BlockTiles tiles = kernels::longcat_tiles(longcat_shape(form));
     const kernels::FewPlan few_plan(tiles, form.tokens, kMultiprocessors);
     const kernels::SomePlan some_plan(tiles, form.tokens, kMultiprocessors);
-    if (few_plan.fits()) {
+    if (takes_few(few_plan, some_plan)) {
       few.push_back(few_plan.form);
     } else if (some_plan.fits()) {
       some.push_back(some_plan.form);
