@@ -39,7 +39,7 @@ class TileOrder {
     const int tokens = min(kBand, token_tiles_ - band * kBand);
     const int slice_tile = in_band / tokens * F::kBlocks + block_rank();
     return {(band * kBand + in_band % tokens) * F::kTokens,
-            slice_tile < slice_tiles_ ? slices_of(args_, slice_tile, slice_tiles_) : Slices{}};
+            slice_tile < slice_tiles_ ? SliceSplit(args_, slice_tiles_).of(slice_tile) : Slices{}};
   }
   __device__ static int block_rank() { return static_cast<int>(blockIdx.x) % F::kBlocks; }
 

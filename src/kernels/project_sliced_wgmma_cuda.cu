@@ -16,8 +16,12 @@ constexpr int kWeightBytes = kMaxSlices * kSliceTileBytes;
 // Stages of weights on their way while the rows are gathered: as many as keep the memory busy,
 // because the rows wait behind them.
 constexpr int kEarlyFlight = 4;
+// Later a block with a slice less than others keeps fewer on their way, so that it does not end
+// before them.
+constexpr int kShortFlight = 5;
 constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
 constexpr int kMaxSharedBytes = 224 * 1024;
+constexpr int kReady = 1;  // the barrier behind which there are the others
 constexpr int kFewRows = 8;
 constexpr int kMaxFewChunks = 40;
 
@@ -43,6 +47,15 @@ static_assert(kMaxSlicedTokens == kWarpgroupRows);
 template <class F>
 struct Barriers : StageBarriers<F::kStages> {
   std::uint64_t rows[F::kStages];  // the first alone where all come at once
+
+  __device__ void init() {
+    for (int stage = 0; stage < F::kStages; ++stage) {
+      barrier_init(&this->full[stage], 1);
+      barrier_init(&this->empty[stage], 1);
+      barrier_init(&rows[stage], 1);
+    }
+    barrier_init_fence();
+  }
 };
 
 // What the sums of all slices of both rows of a lane are taken with. It is read at once, so that
@@ -104,11 +117,11 @@ class SliceCopies {
 
 template <class F>
 __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
-                        std::byte* stages, int tile_count) {
+                        std::byte* stages, const SliceSplit& split) {
   const int first = static_cast<int>(blockIdx.x);
   int early = 0;  // chunks whose weights were asked for
   {
-    const SliceCopies copies(args, tiles, slices_of(args, first, tile_count));
+    const SliceCopies copies(args, tiles, split.of(first));
     for (; early < min(F::kStages, tiles.chunk_count); ++early) {
       if (early >= kEarlyFlight) barrier_wait(&barriers.full[early - kEarlyFlight], 0);
       copies.start(stages + early * F::kStageBytes + F::kWeightsAt, early, &barriers.full[early]);
@@ -128,12 +141,20 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
     bulk_copy(stages - F::kAheadBytes, rows.from, all_bytes, barriers.rows);
   }
   StageCursor<F::kStages> at;
-  for (int tile = first; tile < tile_count; tile += static_cast<int>(gridDim.x)) {
-    const SliceCopies copies(args, tiles, slices_of(args, tile, tile_count));
+  StageCursor<F::kStages> arrived;  // the stage that a short block waits for
+  const bool is_short =
+      F::kRowsAtOnce && split.of(first).count == kMaxSlices - 1 && early > kShortFlight;
+  if (is_short) arrived.advance(early - kShortFlight);
+  for (int tile = first; tile < split.tile_count(); tile += static_cast<int>(gridDim.x)) {
+    const SliceCopies copies(args, tiles, split.of(tile));
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
       std::byte* stage = stages + at.stage * F::kStageBytes;
       if (early == 0) {
         barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+        if (is_short) {
+          barrier_wait(&barriers.full[arrived.stage], arrived.parity);
+          arrived.advance();
+        }
         copies.start(stage + F::kWeightsAt, chunk, &barriers.full[at.stage]);
       } else {
         --early;
@@ -215,12 +236,12 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
 
 template <class F, class T>
 __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
-                        const std::byte* stages, int tile_count) {
+                        const std::byte* stages, const SliceSplit& split) {
   float sums[kMaxSlices * kSliceSums];
   StageCursor<F::kStages> at;
-  for (int tile = static_cast<int>(blockIdx.x); tile < tile_count;
+  for (int tile = static_cast<int>(blockIdx.x); tile < split.tile_count();
        tile += static_cast<int>(gridDim.x)) {
-    const Slices slices = slices_of(args, tile, tile_count);
+    const Slices slices = split.of(tile);
     const SlicePlace place(args.shape, tiles, slices.begin);
     GateInputs<T> inputs;  // no kernel of the step has written them yet
     if (args.highway != nullptr) inputs.load(args, place);
@@ -238,31 +259,26 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
 template <class F>
-__global__ __launch_bounds__(kThreads,
-                             1) void project_sliced_kernel(const __grid_constant__ ProjectArgs args,
-                                                           int tile_count) {
+__global__ __launch_bounds__(kThreads, 1) void project_sliced_kernel(
+    const __grid_constant__ ProjectArgs args, const __grid_constant__ SliceSplit split) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ std::byte shared[];
   __shared__ Barriers<F> barriers;
   std::byte* stages = aligned_stages(shared) + F::kAheadBytes;
   const PleTiles tiles(args.shape);
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < F::kStages; ++stage) {
-      barrier_init(&barriers.full[stage], 1);
-      barrier_init(&barriers.rows[stage], 1);
-      barrier_init(&barriers.empty[stage], 1);
-    }
-    barrier_init_fence();
-  }
-  __syncthreads();
   if (threadIdx.x < kWarpgroupThreads) {
+    meet<kThreads>(kReady);
     if (args.highway_type == HighwayType::f32) {
-      consume<F, float>(args, tiles, barriers, stages, tile_count);
+      consume<F, float>(args, tiles, barriers, stages, split);
     } else {
-      consume<F, std::uint16_t>(args, tiles, barriers, stages, tile_count);
+      consume<F, std::uint16_t>(args, tiles, barriers, stages, split);
     }
-  } else if (threadIdx.x == kWarpgroupThreads) {
-    produce<F>(args, tiles, barriers, stages, tile_count);
+  } else {
+    const bool is_producer = threadIdx.x == kWarpgroupThreads;
+    if (is_producer) barriers.init();
+    __syncwarp();
+    arrive<kThreads>(kReady);  // the weights do not wait for the consumers
+    if (is_producer) produce<F>(args, tiles, barriers, stages, split);
   }
 #endif
 }
@@ -279,7 +295,7 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
                      .block_threads = kThreads,
                      .shared_bytes = F::kSharedBytes,
                      .is_overlapped = is_overlapped};
-  PLE_CUDA_TRY(launch(project_sliced_kernel<F>, shape, stream, args, tile_count));
+  PLE_CUDA_TRY(launch(project_sliced_kernel<F>, shape, stream, args, SliceSplit(args, tile_count)));
   return {};
 }
 

@@ -16,14 +16,26 @@ inline bool is_plain(const ProjectArgs& args) {
   return args.arithmetic == Arithmetic::mixed && args.bias == nullptr && !args.rounds_keys;
 }
 
-// The slices of a tile, of which there are tile_count.
-__device__ inline Slices slices_of(const ProjectArgs& args, int tile, int tile_count) {
-  const int total = (args.group_end - args.group_begin) * kGroupSlices;
-  const int each = total / tile_count;
-  const int more = total % tile_count;  // tiles with one slice more
-  return {args.group_begin * kGroupSlices + tile * each + min(tile, more),
-          each + (tile < more ? 1 : 0)};
-}
+// How tiles share the slices.
+class SliceSplit {
+ public:
+  __host__ __device__ SliceSplit(const ProjectArgs& args, int tile_count)
+      : tile_count_(tile_count),
+        begin_(args.group_begin * kGroupSlices),
+        each_((args.group_end - args.group_begin) * kGroupSlices / tile_count),
+        more_((args.group_end - args.group_begin) * kGroupSlices % tile_count) {}
+
+  __device__ int tile_count() const { return tile_count_; }
+  __device__ Slices of(int tile) const {
+    return {begin_ + tile * each_ + min(tile, more_), each_ + (tile < more_ ? 1 : 0)};
+  }
+
+ private:
+  int tile_count_;
+  int begin_;
+  int each_;
+  int more_;  // tiles with one slice more
+};
 
 // Where a lane's four columns of a slice stand; slices follow each other through the streams, the
 // values last.
