@@ -54,6 +54,25 @@ __device__ void prefetch_highway(const ProjectArgs& args, const PleTiles& tiles,
   }
 }
 
+// A lane's sum and its neighbour's, of one of two values: the lanes of a pair take one each.
+__device__ inline float exchanged_sum(bool takes_second, float first, float second, int distance) {
+  const float sent = takes_second ? first : second;
+  return (takes_second ? second : first) + __shfl_xor_sync(kWholeWarp, sent, distance);
+}
+__device__ inline ColumnSums exchanged_sums(bool takes_second, const ColumnSums& first,
+                                            const ColumnSums& second, int distance) {
+  return {exchanged_sum(takes_second, first.dot, second.dot, distance),
+          exchanged_sum(takes_second, first.key, second.key, distance),
+          exchanged_sum(takes_second, first.highway, second.highway, distance)};
+}
+// What quad_sums gives of four tokens, of token q in lane q of the quad.
+__device__ inline ColumnSums quad_sums_of_four(const ColumnSums* lane_sums) {
+  const bool is_odd = threadIdx.x % 2 != 0;
+  return exchanged_sums(threadIdx.x % kQuadThreads >= 2,
+                        exchanged_sums(is_odd, lane_sums[0], lane_sums[1], 1),
+                        exchanged_sums(is_odd, lane_sums[2], lane_sums[3], 1), 2);
+}
+
 // Takes in a warp's slice of all tokens of a tile, batch by batch. The sums of the next batch then
 // move up to the place of this one: one code serves all, and stays in the instruction cache.
 template <class T, int kTokens>
@@ -63,7 +82,7 @@ class SliceEnd {
                       int token_count)
       : args_(args),
         place_(args.shape, tiles, slice),
-        width_(std::int64_t{args.shape.stream_count} * args.shape.hidden),
+        width_(args.shape.stream_count * args.shape.hidden),
         sums_at_(slice),
         sums_stride_(tiles.group_count * kGroupSlices),
         first_(first_token + static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads),
@@ -94,11 +113,12 @@ class SliceEnd {
   static constexpr int kBatchSums = kBatch * 4;
 
   __device__ void load_batch(int batch) {
+    if (!place_.is_inside()) return;  // zeros, as the weights
     const T* highway = static_cast<const T*>(args_.highway) + place_.channel();
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int token = min(first_ + batch + i * kRowsAtOnce, args_.token_capacity - 1);
-      inputs_[i].load(highway + token * width_);
+      inputs_[i].load(highway + std::int64_t{token} * width_);
     }
   }
   __device__ void take_values(const float* sums, int batch, Turned& turned) const {
@@ -116,23 +136,32 @@ class SliceEnd {
     for (int i = 0; i < kBatch; ++i) {
       const float4 product = turned.turn(sums + i * 4);
       const float4 keys = args_.rounds_keys ? stored<std::uint16_t>(product) : product;
-      columns[i] = place_.is_inside() ? gate_sums(keys, inputs_[i].value(), scale_) : ColumnSums{};
+      columns[i] = gate_sums(keys, inputs_[i].value(), scale_);
     }
     load_batch(batch + kBatch * kRowsAtOnce);  // of tokens that exist, whether or not it is used
+    const int lane = static_cast<int>(threadIdx.x) % kQuadThreads;
+    if constexpr (kBatch % kQuadThreads == 0) {
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) columns[i] = quad_sums(columns[i]);
+      for (int i = 0; i < kBatch; i += kQuadThreads) {
+        store(batch + (i + lane) * kRowsAtOnce, quad_sums_of_four(columns + i));
+      }
+    } else {
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const std::int64_t token = first_ + batch + i * kRowsAtOnce;
-      if (token < token_count_ && threadIdx.x % kQuadThreads == 0) {
-        store_sums(args_.sums, token * sums_stride_ + sums_at_, columns[i]);
+      for (int i = 0; i < kBatch; ++i) {
+        const ColumnSums sums = quad_sums(columns[i]);
+        if (lane == 0) store(batch + i * kRowsAtOnce, sums);
       }
     }
+  }
+  __device__ void store(int token_at, const ColumnSums& sums) const {
+    const int token = first_ + token_at;
+    if (token >= token_count_) return;
+    store_sums(args_.sums, std::int64_t{token} * sums_stride_ + sums_at_, sums);
   }
 
   const ProjectArgs& args_;
   SlicePlace place_;
-  std::int64_t width_;
+  int width_;
   int sums_at_;
   int sums_stride_;
   int first_;  // this lane's first token
