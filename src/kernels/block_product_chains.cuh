@@ -62,6 +62,19 @@ struct StageRing {
   }
 };
 
+// The barriers of a ring's stages by their shared addresses, which a loop does not derive anew.
+struct StageAddresses {
+  std::uint32_t full;
+  std::uint32_t empty;
+  template <int kStages>
+  __device__ explicit StageAddresses(StageBarriers<kStages>& barriers)
+      : full(kept(shared_address(barriers.full))), empty(kept(shared_address(barriers.empty))) {}
+  __device__ void wait_full(const StageRing& at) const {
+    barrier_wait(full + at.stage * 8, at.parity);
+  }
+  __device__ void free(int stage) const { barrier_arrive(empty + stage * 8); }
+};
+
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
 // Launches clusters of blocks for all columns, each row_tiles times.

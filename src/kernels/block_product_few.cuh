@@ -121,44 +121,39 @@ __device__ inline void multiply_part(const BlockProduct& product, const FewPlan&
   const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
   const int consumer = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   StageRing at(plan.stage_count);
-  int first = 0;    // chunk of the chain
+  int first = 0;  // chunk of the chain
+  const StageAddresses ring(barriers);
+  const std::uint32_t rows = kept(operand_begin(shared_address(x)));
+  const std::uint32_t columns = kept(operand_begin(shared_address(stages)));
+  std::uint32_t piece = kept(shared_address(barriers.pieces));
   int arrived = 0;  // chunks whose x is known to be there
+#pragma unroll 1
   for (int chain = 0; chain < part.chain_count; ++chain) {
     const int end = first + chunks_of_chain(product.tiles, part.first_chain + chain);
     if (chain % kFewConsumers != consumer) {
+#pragma unroll 1
       for (; first < end; ++first, at.advance()) {
         if (!plan.is_ring()) continue;
-        barrier_wait(&barriers.full[at.stage], at.parity);
+        ring.wait_full(at);
         meet<kWarpgroupThreads>(1 + consumer);
-        if (is_leader) barrier_arrive(&barriers.empty[at.stage]);
+        if (is_leader) ring.free(at.stage);
       }
       continue;
     }
     int previous_stage = -1;
+#pragma unroll 1
     for (int chunk = first; chunk < end; ++chunk) {
-      if (chunk >= arrived) {
-        const int piece = chunk / plan.piece_chunks;
-        barrier_wait(&barriers.pieces[piece], 0);
-        arrived = (piece + 1) * plan.piece_chunks;
-      }
-      barrier_wait(&barriers.full[at.stage], at.parity);
-      const std::uint32_t rows = operand_begin(shared_address(x + chunk * plan.row_bytes()));
-      const std::uint32_t columns =
-          operand_begin(shared_address(stages + at.stage * F::kStageBytes));
-      wgmma_begin();
-#pragma unroll
-      for (int step = 0; step < kStepsPerChunk; ++step) {
-        wgmma<F::kColumns>(sums, operand_at(rows + step * kOperandStep),
-                           operand_at(columns + step * kOperandStep), chunk == first && step == 0);
-      }
-      wgmma_commit();
+      for (; arrived <= chunk; arrived += plan.piece_chunks, piece += 8) barrier_wait(piece, 0);
+      ring.wait_full(at);
+      start_chunk<F::kColumns>(sums, rows + chunk * (plan.row_bytes() >> 4),
+                               columns + at.stage * (F::kStageBytes >> 4), chunk == first);
       wgmma_wait<1>();  // the chunk before this one has been read
-      if (previous_stage >= 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
+      if (previous_stage >= 0 && is_leader) ring.free(previous_stage);
       previous_stage = at.stage;
       at.advance();
     }
     wgmma_wait<0>();
-    if (is_leader) barrier_arrive(&barriers.empty[previous_stage]);
+    if (is_leader) ring.free(previous_stage);
     send_sums<F>(plan, sums, part.first_chain + chain, all_sums, &barriers.sums);
     first = end;
   }

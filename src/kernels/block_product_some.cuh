@@ -53,15 +53,18 @@ __device__ inline void multiply_chain_part(float (&sums)[kSlices * kSliceSums],
                                            SomeBarriers& barriers, const std::byte* stages,
                                            int rows, int columns) {
   const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
+  const StageAddresses ring(barriers);
+  const std::uint32_t begin = kept(operand_begin(shared_address(stages)));
   StageRing at(plan.stage_count);
   int previous_stage = -1;
 #pragma unroll 1
   for (int chunk = 0; chunk < part.chunk_count; ++chunk) {
-    barrier_wait(&barriers.full[at.stage], at.parity);
-    const std::byte* stage = stages + at.stage * plan.stage_bytes();
-    start_chunk<kSlices * kSliceColumns>(sums, stage + rows, stage + columns, chunk == 0);
+    ring.wait_full(at);
+    const std::uint32_t stage = begin + at.stage * (plan.stage_bytes() >> 4);
+    start_chunk<kSlices * kSliceColumns>(sums, stage + (rows >> 4), stage + (columns >> 4),
+                                         chunk == 0);
     wgmma_wait<1>();  // the chunk before this one has been read
-    if (previous_stage >= 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
+    if (previous_stage >= 0 && is_leader) ring.free(previous_stage);
     previous_stage = at.stage;
     at.advance();
   }

@@ -50,19 +50,25 @@ __device__ inline int accumulator_row() {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Begins the product of a chunk of kColumns columns; rows: the warpgroup's.
+// Begins the product of a chunk of kColumns columns; rows, columns: what operand_begin makes of
+// where they are.
 template <int kColumns>
-__device__ inline void start_chunk(float* sums, const std::byte* rows, const std::byte* columns,
+__device__ inline void start_chunk(float* sums, std::uint32_t rows, std::uint32_t columns,
                                    bool is_first) {
-  const std::uint32_t row_operand = operand_begin(shared_address(rows));
-  const std::uint32_t column_operand = operand_begin(shared_address(columns));
   wgmma_begin();
 #pragma unroll
   for (int step = 0; step < kStepsPerChunk; ++step) {
-    wgmma<kColumns>(sums, operand_at(row_operand + step * kOperandStep),
-                    operand_at(column_operand + step * kOperandStep), is_first && step == 0);
+    wgmma<kColumns>(sums, operand_at(rows + step * kOperandStep),
+                    operand_at(columns + step * kOperandStep), is_first && step == 0);
   }
   wgmma_commit();
+}
+// The same of tiles; rows: the warpgroup's.
+template <int kColumns>
+__device__ inline void start_chunk(float* sums, const std::byte* rows, const std::byte* columns,
+                                   bool is_first) {
+  start_chunk<kColumns>(sums, operand_begin(shared_address(rows)),
+                        operand_begin(shared_address(columns)), is_first);
 }
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
