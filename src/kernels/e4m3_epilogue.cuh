@@ -83,7 +83,7 @@ class SliceEnd {
       : args_(args),
         place_(args.shape, tiles, slice),
         width_(args.shape.stream_count * args.shape.hidden),
-        sums_at_(slice),
+        sums_at_(slice_sums_at(tiles, slice)),
         sums_stride_(tiles.group_count * kGroupSlices),
         first_(first_token + static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads),
         token_count_(token_count) {}

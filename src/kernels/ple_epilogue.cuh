@@ -54,6 +54,11 @@ __device__ inline void store_sums(const TokenSums& sums, std::int64_t at, const 
   *reinterpret_cast<float4*>(sums.data + at) = {value.dot, value.key, value.highway, 0.0F};
 }
 
+// Where the sums of a slice are among those of a token.
+__device__ inline int slice_sums_at(const PleTiles& tiles, int slice) {
+  return slice % kGroupSlices * tiles.group_count + slice / kGroupSlices;
+}
+
 // Four neighbouring columns of the product, with their bias. kPlain: there is none, and no keys are
 // rounded; known when the kernel is compiled, so that the slices' sums overlap.
 template <bool kPlain = false>

@@ -54,13 +54,15 @@ __device__ inline float gate_of_similarity(float s) {
 }
 
 // The sums of one group of a token.
-__device__ inline float4 group_sums(const TokenSums& sums, std::int64_t group) {
-  const auto* parts = reinterpret_cast<const float4*>(sums.data) + group * sums.sums_per_group;
+__device__ inline float4 group_sums(const TokenSums& sums, const PleTiles& tiles,
+                                    std::int64_t token, int group) {
+  const auto* parts = reinterpret_cast<const float4*>(sums.data) +
+                      token * sums.sums_per_group * tiles.group_count + group;
   if (sums.sums_per_group == 1) return parts[0];
   float4 total{};
 #pragma unroll
   for (int i = 0; i < kGroupSlices; ++i) {
-    const float4 part = parts[i];
+    const float4 part = parts[i * tiles.group_count];
     total.x += part.x;
     total.y += part.y;
     total.z += part.z;
@@ -79,7 +81,6 @@ struct GateSums {
 
   __device__ GateSums(const PleShape& shape, const PleTiles& tiles, const TokenSums& sums,
                       std::int64_t token, int first) {
-    const std::int64_t begin = token * tiles.group_count;
     const int values = shape.stream_count * tiles.groups_per_stream;
     // Turns whose loads overlap, as registers allow.
     constexpr int kTurns = kHasValues ? 1 : 2;
@@ -89,12 +90,12 @@ struct GateSums {
 #pragma unroll
       for (int i = 0; i < kStreams; ++i) {
         const int stream = min(first + i, shape.stream_count - 1);
-        const float4 sum = group_sums(sums, begin + stream * tiles.groups_per_stream + group);
+        const float4 sum = group_sums(sums, tiles, token, stream * tiles.groups_per_stream + group);
         dot[i] += sum.x;
         key[i] += sum.y;
         highway[i] += sum.z;
       }
-      if constexpr (kHasValues) value += group_sums(sums, begin + values + group).x;
+      if constexpr (kHasValues) value += group_sums(sums, tiles, token, values + group).x;
     }
 #pragma unroll
     for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {

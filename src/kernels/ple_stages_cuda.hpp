@@ -48,9 +48,10 @@ struct ColumnSums {
 };
 
 // What the product leaves of a token: sums of its groups, or, where the groups are split over
-// blocks, of their slices. A group's sum is that of its slices in order, whoever takes it.
+// blocks, of their slices. A group's sum is that of its slices in order, whoever takes it. Lanes
+// read neighbouring groups.
 struct TokenSums {
-  ColumnSums* data = nullptr;       // [token_capacity, group_count * sums_per_group]
+  ColumnSums* data = nullptr;       // [token_capacity, sums_per_group, group_count]
   std::int32_t sums_per_group = 1;  // or kGroupSlices
 };
 

@@ -19,8 +19,8 @@ class ParkedSlices {
 
   // park: kBytes of the warpgroup.
   __device__ explicit ParkedSlices(std::byte* park)
-      : sums_(reinterpret_cast<float4*>(park)),
-        scales_(sums_ + kSlices * 2 * kWarpgroupThreads),
+      : sums_(reinterpret_cast<float2*>(park)),
+        scales_(reinterpret_cast<float4*>(sums_ + kSlices * 4 * kWarpgroupThreads)),
         highway_(reinterpret_cast<Vector4<T>*>(scales_ + kSlices * kQuadThreads)),
         thread_(static_cast<int>(threadIdx.x) % kWarpgroupThreads) {}
 
@@ -47,12 +47,18 @@ class ParkedSlices {
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        sums_[at(i, half)] = accumulated(sums + i * kSliceSums, half);
+      for (int pair = 0; pair < 4; ++pair) {  // as registers follow each other
+        const float* from = sums + i * kSliceSums + 2 * pair;
+        sums_[(4 * i + pair) * kWarpgroupThreads + thread_] = {from[0], from[1]};
       }
     }
   }
-  __device__ float4 sums(int slice, int half) const { return sums_[at(slice, half)]; }
+  __device__ float4 sums(int slice, int half) const {  // see accumulated
+    const float2* from = sums_ + (4 * slice + half) * kWarpgroupThreads + thread_;
+    const float2 low = from[0];
+    const float2 high = from[2 * kWarpgroupThreads];
+    return {low.x, low.y, high.x, high.y};
+  }
   __device__ float4 highway(int slice, int half) const { return highway_[at(slice, half)].value(); }
   __device__ float4 scale(int slice) const {
     return scales_[slice * kQuadThreads + thread_ % kQuadThreads];
@@ -63,7 +69,7 @@ class ParkedSlices {
     return (2 * slice + half) * kWarpgroupThreads + thread_;
   }
 
-  float4* sums_;
+  float2* sums_;
   float4* scales_;
   Vector4<T>* highway_;
   int thread_;
@@ -89,8 +95,28 @@ __device__ void finish_parked(const ProjectArgs& args, const PleTiles& tiles, st
   wait_copies<0>();
   meet<kWarpgroupThreads>(meeting);  // the scales are of other threads
   SlicePlace place(args.shape, tiles, slices.begin);
+  int i = 0;
+  if constexpr (kPlain) {  // without a branch, so that the sums of both rows overlap
+    const int keys = args.shape.stream_count * tiles.groups_per_stream * kGroupSlices;
+    const std::int64_t stride = std::int64_t{tiles.group_count} * kGroupSlices;
+    const bool leaves_sums = threadIdx.x % kQuadThreads == 0;
 #pragma unroll 1
-  for (int i = 0; i < slices.count; ++i) {
+    for (; i < min(slices.count, keys - slices.begin); ++i) {
+      const float4 scale = parked.scale(i);
+      const std::int64_t at = slice_sums_at(tiles, slices.begin + i) + first_token * stride;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float4 highway = place.is_inside() ? parked.highway(i, half) : float4{};
+        const ColumnSums sums = quad_sums(gate_sums(parked.sums(i, half), highway, scale));
+        if (leaves_sums && first_token + 8 * half < token_count) {
+          store_sums(args.sums, at + 8 * half * stride, sums);
+        }
+      }
+      place.advance();
+    }
+  }
+#pragma unroll 1
+  for (; i < slices.count; ++i) {
     const float4 scale = parked.scale(i);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -99,8 +125,10 @@ __device__ void finish_parked(const ProjectArgs& args, const PleTiles& tiles, st
       const ColumnSums slice_sums = quad_sums(finish_slice<kPlain>(
           args, place, parked.sums(i, half), parked.highway(i, half), scale, token, is_token));
       if (is_token && threadIdx.x % kQuadThreads == 0 && args.sums.data != nullptr) {
-        store_sums(args.sums, token * tiles.group_count * kGroupSlices + slices.begin + i,
-                   slice_sums);
+        store_sums(
+            args.sums,
+            token * tiles.group_count * kGroupSlices + slice_sums_at(tiles, slices.begin + i),
+            slice_sums);
       }
     }
     place.advance();

@@ -227,10 +227,11 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
 #pragma unroll
   for (int i = 0; i < kMaxSlices; ++i) slice_sums[i] = quad_sums(slice_sums[i]);
   if (!is_token || threadIdx.x % kQuadThreads != 0 || args.sums.data == nullptr) return;
-  const std::int64_t first = std::int64_t{token} * tiles.group_count * kGroupSlices + slices.begin;
+  const std::int64_t first = std::int64_t{token} * tiles.group_count * kGroupSlices;
 #pragma unroll
   for (int i = 0; i < kMaxSlices; ++i) {
-    if (i < slices.count) store_sums(args.sums, first + i, slice_sums[i]);
+    if (i >= slices.count) break;
+    store_sums(args.sums, first + slice_sums_at(tiles, slices.begin + i), slice_sums[i]);
   }
 }
 

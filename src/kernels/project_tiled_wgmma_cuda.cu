@@ -197,30 +197,6 @@ __device__ void multiply_tile(float (&sums)[F::kRowTiles][F::kColumns / 2], Barr
   if (is_leader) barrier_arrive_all<F::kBlocks>(&barriers.empty[previous_stage]);
 }
 
-// Asks the L2 for the part of the highway that the end of the tile reads, where no other consumer
-// multiplies meanwhile.
-template <class F>
-__device__ void prefetch_highway(const ProjectArgs& args, const PleTiles& tiles, Tile tile,
-                                 int consumer, int token_count) {
-  constexpr int kLineBytes = 128;
-  if (args.highway == nullptr) return;
-  const int element_bytes = args.highway_type == HighwayType::f32 ? 4 : 2;
-  const int width = args.shape.stream_count * args.shape.hidden;
-  const SlicePlace place(args.shape, tiles, tile.slice);
-  if (place.is_value()) return;
-  const int channel =
-      place.stream() * args.shape.hidden + min(place.column(), args.shape.hidden - 1);
-  const int line_count = (F::kColumns * element_bytes + kLineBytes - 1) / kLineBytes + 1;
-  for (int i = static_cast<int>(threadIdx.x) % kWarpgroupThreads; i < kWarpgroupRows * line_count;
-       i += kWarpgroupThreads) {
-    const std::int64_t token = tile.row + consumer * kWarpgroupRows + i / line_count;
-    const int byte = channel * element_bytes + i % line_count * kLineBytes;
-    if (token >= token_count || byte >= width * element_bytes) continue;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const std::byte*>(args.highway) +
-                                                  token * width * element_bytes + byte));
-  }
-}
-
 template <class F>
 __device__ void finish_groups(const ProjectArgs& args, const PleTiles& tiles,
                               const float (&sums)[F::kRowTiles][F::kColumns / 2], Tile tile,
@@ -282,7 +258,6 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
       barrier_wait(&barriers.turn[consumer], turn_parity);
       turn_parity ^= 1;
     }
-    if (F::kShareTile) prefetch_highway<F>(args, tiles, tile, consumer, token_count);
     multiply_tile<F>(sums, barriers, stages, consumer, tiles.chunk_count, at);
     at.advance((kTurns - 1) * tiles.chunk_count);
     if constexpr (F::kShareTile) {

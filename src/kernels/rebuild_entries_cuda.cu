@@ -31,12 +31,11 @@ __global__ __launch_bounds__(kMaxBlockThreads) void rebuild_entries_kernel(
     if (args.arithmetic == Arithmetic::reference) q = q_from_values(args.shape, values, gamma);
   }
   if (args.arithmetic != Arithmetic::reference) {
-    const std::int64_t first =
-        token * tiles.group_count + args.shape.stream_count * tiles.groups_per_stream;
+    const int first = args.shape.stream_count * tiles.groups_per_stream;
     float value = 0.0F;
     for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
          group += kWarpThreads) {
-      value += group_sums(args.sums, first + group).x;
+      value += group_sums(args.sums, tiles, token, first + group).x;
     }
     q = q_of(gamma * gamma * warp_sum(value), args.shape);
   }
