@@ -216,8 +216,8 @@ __device__ void finish_groups(const ProjectArgs& args, const PleTiles& tiles,
 // The consumers of a tile that they share have read all stages, and park their sums there.
 template <class F>
 __device__ void finish_shared(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
-                              std::byte* stages, const float* sums, Tile tile, int consumer,
-                              int token_count) {
+                              std::byte* stages, const float* sums, Tile tile, bool is_last,
+                              int consumer, int token_count) {
   using Park = ParkedSlices<F::kSlices, float>;  // the larger one
   static_assert(kConsumers * Park::kBytes <= F::kStages * F::kStageBytes);
   meet<kConsumers * kWarpgroupThreads>(1);
@@ -231,9 +231,9 @@ __device__ void finish_shared(const ProjectArgs& args, const PleTiles& tiles, Ba
     finish_parked<F::kSlices, F::kPlain, std::uint16_t>(args, tiles, park, 2 + consumer, sums,
                                                         slices, token, token_count);
   }
+  if (is_last) return;
   publish_to_async();
-  meet<kWarpgroupThreads>(2 + consumer);
-  if (threadIdx.x % kWarpgroupThreads == 0) barrier_arrive_all<F::kBlocks>(&barriers.finished);
+  barrier_arrive_all<F::kBlocks>(&barriers.finished);
 }
 
 template <class F>
@@ -261,7 +261,9 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
     multiply_tile<F>(sums, barriers, stages, consumer, tiles.chunk_count, at);
     at.advance((kTurns - 1) * tiles.chunk_count);
     if constexpr (F::kShareTile) {
-      finish_shared<F>(args, tiles, barriers, stages, sums[0], tile, consumer, token_count);
+      const bool is_last = index + clusters >= order.count();
+      finish_shared<F>(args, tiles, barriers, stages, sums[0], tile, is_last, consumer,
+                       token_count);
     } else {
       finish_groups<F>(args, tiles, sums, tile, token_count);
     }
@@ -288,7 +290,7 @@ __global__ __cluster_dims__(F::kBlocks)
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
       barrier_init(&barriers.turn[consumer], 1);
     }
-    barrier_init(&barriers.finished, kReaders);
+    barrier_init(&barriers.finished, kReaders * kWarpgroupThreads);
     barrier_init_fence();
   }
   cluster_sync();
