@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -76,9 +77,15 @@ TEST(StepBytes, AreFewerThan32KiBForAToken) {
     const DeviceBuffer highway = require(DeviceBuffer::allocate(ones.size() * sizeof(ones[0])));
     require(copy_async(highway.data(), ones.data(), highway.bytes(), stream.get()));
     const pleiades::Step first = run_step(engine, highway, stream);  // which also loads the kernels
-    const std::int64_t before = free_bytes();
-    const pleiades::Step second = run_step(engine, highway, stream);
-    const std::int64_t taken = before - free_bytes();
+    // Of several, as other processes allocate and free as well.
+    std::vector<std::int64_t> takes;
+    for (int i = 0; i < 5; ++i) {
+      const std::int64_t before = free_bytes();
+      const pleiades::Step step = run_step(engine, highway, stream);
+      takes.push_back(before - free_bytes());
+    }
+    std::sort(takes.begin(), takes.end());
+    const std::int64_t taken = takes[takes.size() / 2];
     EXPECT_GT(taken, 0);
     EXPECT_LT(taken, kTokens * kBytesPerToken);
     EXPECT_LE(taken, stated + kBuffers * kPage);
