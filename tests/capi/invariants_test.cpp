@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "support/random.hpp"
+#include "support/same_bits.hpp"
 #include "support/small_model.hpp"
 #include "support/test_device.hpp"
 
@@ -47,9 +48,8 @@ class Invariants : public testing::Test {
   static void expect_same(const Track& got, const Track& wanted) {
     for (std::size_t layer = 0; layer < 2; ++layer) {
       ASSERT_LE(got.out[layer].size(), wanted.out[layer].size());
-      EXPECT_EQ(std::memcmp(got.out[layer].data(), wanted.out[layer].data(),
-                            got.out[layer].size() * sizeof(float)),
-                0)
+      const std::span<const float> out(got.out[layer]);
+      EXPECT_TRUE(same_bits(out, std::span(wanted.out[layer]).first(out.size())))
           << "layer " << layer << " of track " << got.name;
     }
   }
