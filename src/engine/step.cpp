@@ -338,21 +338,24 @@ Status Step::commit(std::span<const std::int32_t> accepted) {
     return accepted.empty() ? members_[i].staged.token_count : accepted[i];
   };
   const bool is_plain = is_next_ && accepted.empty();
-  for (std::size_t i = 0; !is_plain && i < members_.size(); ++i) {
-    PLE_TRY(
-        members_[i].sequence->timeline().check_commit(members_[i].staged.ticket, accepted_of(i)));
+  if (!is_plain) {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      const Member& member = members_[i];
+      PLE_TRY(member.sequence->timeline().check_commit(member.staged.ticket, accepted_of(i)));
+    }
   }
   if (device_ != nullptr) PLE_TRY(device_->record_prepared());
-  std::uint64_t token_count = is_plain ? tokens_.size() : 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     Timeline& timeline = members_[i].sequence->timeline();
     if (is_plain) {
       timeline.commit_oldest();
     } else {
       PLE_TRY(timeline.commit(members_[i].staged.ticket, accepted_of(i)));
-      token_count += static_cast<std::uint64_t>(accepted_of(i));
     }
   }
+  const std::size_t token_count =
+      accepted.empty() ? tokens_.size()
+                       : std::accumulate(accepted.begin(), accepted.end(), std::size_t{0});
   engine_->counters().tokens.fetch_add(token_count, std::memory_order_relaxed);
   engine_->counters().steps.fetch_add(1, std::memory_order_relaxed);
   finish();
