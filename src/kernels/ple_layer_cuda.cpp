@@ -78,6 +78,21 @@ struct PanelSource {
   std::int32_t token_capacity;
 };
 
+// Of a step or a rebuild; it refers to all three.
+template <class Args>
+PanelSource source_of(const Args& args, const PleStepView& step, const Scratch& scratch) {
+  return {.shape = args.shape,
+          .arithmetic = args.arithmetic,
+          .traits = args.traits,
+          .weights = args.weights,
+          .rows = args.rows,
+          .step = step,
+          .asked = step,
+          .copy = {},
+          .scratch = scratch,
+          .token_capacity = args.token_capacity};
+}
+
 // Some of a step's tokens, as they stand in the memory of all.
 struct Panel {
   std::int32_t begin = 0;
@@ -197,15 +212,7 @@ Status ple_layer_cuda(const PleLayerCudaArgs& args, cudaStream_t stream) {
   const bool is_gate_fused =
       args.arithmetic != Arithmetic::reference && args.token_capacity <= kMaxBlockTokens;
 
-  PanelSource from{.shape = args.shape,
-                   .arithmetic = args.arithmetic,
-                   .traits = args.traits,
-                   .weights = args.weights,
-                   .rows = args.rows,
-                   .step = step,
-                   .asked = step,
-                   .scratch = scratch,
-                   .token_capacity = args.token_capacity};
+  PanelSource from = source_of(args, step, scratch);
   if (args.pinned_step != nullptr) {
     from.asked = PleStepBlock::view(const_cast<std::byte*>(args.pinned_step), args.shape,
                                     args.token_capacity, args.span_capacity);
@@ -243,15 +250,7 @@ Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream
   const Scratch scratch(args.scratch, args.shape, args.arithmetic, args.token_capacity,
                         args.traits.has_wgmma());
   const PleStepView step = PleStepBlock::view(args.step, args.shape, args.token_capacity, 0);
-  const PanelSource from{.shape = args.shape,
-                         .arithmetic = args.arithmetic,
-                         .traits = args.traits,
-                         .weights = args.weights,
-                         .rows = args.rows,
-                         .step = step,
-                         .asked = step,
-                         .scratch = scratch,
-                         .token_capacity = args.token_capacity};
+  const PanelSource from = source_of(args, step, scratch);
   PLE_TRY(for_each_panel(from, stream, [&](const Panel& panel) {
     ProjectArgs product = project_args(from, panel);
     product.group_begin = args.shape.stream_count * PleTiles(args.shape).groups_per_stream;
