@@ -1,6 +1,7 @@
 #include "engine/step.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -92,6 +93,12 @@ Status Step::check(const Batch& batch) const {
       token_count != static_cast<std::int64_t>(batch.tokens.size())) {
     return error(StatusCode::invalid_argument, "{} tokens for counts that sum to {}",
                  batch.tokens.size(), token_count);
+  }
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (token_count > kMost) {
+    return error(StatusCode::invalid_argument,
+                 "{} tokens in a step made for {}: no step takes more than {}", token_count,
+                 tokens_max_, kMost);
   }
   if (token_count > tokens_max_) {
     return error(StatusCode::invalid_argument,

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -293,6 +295,32 @@ TEST_F(Invariants, ARefusedStageLeavesTheStagedBatch) {
   EXPECT_THROW(step.commit(std::vector<std::int32_t>{3, 3}), pleiades::Error);
   step.commit(std::vector<std::int32_t>{3});
   EXPECT_EQ(sequence.position(), 3);
+}
+
+// Also more than any step could be made for, of which no bytes are told.
+TEST_F(Invariants, AnyNumberOfTokensTooManyIsRefused) {
+  auto engine = open_engine(model_.model());
+  const pleiades::Sequence one(engine);
+  const pleiades::Sequence other(engine);
+  pleiades::Step step(engine);
+  ple_sequence* const sequences[] = {one.get(), other.get()};
+  const std::int32_t token = 1;
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto refusal = [&](std::int32_t count, std::int32_t other_count) {
+    const std::int32_t counts[] = {count, other_count};
+    ple_batch batch = PLE_BATCH_INIT;
+    batch.sequence_count = 2;
+    batch.sequences = sequences;
+    batch.token_counts = counts;
+    batch.tokens = &token;  // not read
+    EXPECT_EQ(ple_step_stage(step.get(), &batch), PLE_INVALID_ARGUMENT);
+    return std::string(ple_last_error());
+  };
+  EXPECT_TRUE(refusal(500, 13).starts_with("513 tokens in a step made for 512: a step for them "));
+  EXPECT_EQ(refusal(kMost, 1),
+            "2147483648 tokens in a step made for 512: no step takes more than 2147483647");
+  EXPECT_EQ(refusal(kMost, kMost),
+            "4294967294 tokens in a step made for 512: no step takes more than 2147483647");
 }
 
 TEST_F(Invariants, TwoStepsInFlightGiveTheSameBits) {
