@@ -11,9 +11,11 @@ namespace {
 // What a token's pieces are spread over.
 constexpr int kMinGatherThreads = 320;
 constexpr int kMaxGatherThreads = 768;
-constexpr unsigned kManyBlockTokens = 4;
-constexpr int kMaxSingleTokens = 2048;  // steps up to this size have a block for each token
-constexpr int kPiece = 8;               // elements a thread decodes: 16 bytes of the tile
+// A block has one token in steps up to the first size, or up to the second where the rows of two
+// are not asked for at once; then two; above the second four.
+constexpr int kMaxSingleTokens = 512;
+constexpr int kMaxPairTokens = 2048;
+constexpr int kPiece = 8;  // elements a thread decodes: 16 bytes of the tile
 constexpr int kPiecesPerChunk = kChunk / kPiece;
 
 // Elements k .. k + 7 of a token's embedding, which may cross rows or lie behind the last one.
@@ -66,9 +68,9 @@ struct EmbeddingTiles {
   int block_rows;
 };
 
-// Eight elements of a token, of which slots are [column_count]; slot: of the first element's row.
-__device__ void gather_piece(const GatherEmbeddingsArgs& args, const EmbeddingTiles& tiles,
-                             std::int64_t token, const SlotId* slots, SlotId slot, int piece) {
+// Piece of a token's embedding, of which slots are [column_count]; slot: of its first row.
+__device__ uint4 read_piece(const GatherEmbeddingsArgs& args, const SlotId* slots, SlotId slot,
+                            int piece) {
   const int dim = args.rows.encoding.dim;
   const int k = piece * kPiece;
   uint4 elements{};
@@ -78,7 +80,11 @@ __device__ void gather_piece(const GatherEmbeddingsArgs& args, const EmbeddingTi
     const std::byte* row = slot_row(args.rows, slot);
     if (row != nullptr) elements = row_elements8(args.rows.encoding, row, k % dim);
   }
-  if (args.quantizes) elements = quantized_piece(elements);
+  return args.quantizes ? quantized_piece(elements) : elements;
+}
+
+__device__ void store_piece(const GatherEmbeddingsArgs& args, const EmbeddingTiles& tiles,
+                            std::int64_t token, int piece, uint4 elements) {
   const std::int64_t block = token / tiles.block_rows;
   const int row = static_cast<int>(token - block * tiles.block_rows);
   const int chunk = piece / kPiecesPerChunk;
@@ -92,18 +98,57 @@ __device__ int column_of(const GatherEmbeddingsArgs& args, int piece) {
   return k < args.embed_dim ? k / args.rows.encoding.dim : 0;
 }
 
-// The step may lie in pinned memory; the kernel copies it meanwhile, all but the slots. A
-// block has block_tokens tokens, and reads their slots once: behind the bus, one address that all
-// blocks ask for is a queue, so that kNoTokenSlot says which tokens there are, not a count.
+// Whether a piece is in one row and is stored as it stands there.
+__host__ __device__ bool is_copied(const GatherEmbeddingsArgs& args) {
+  return args.rows.encoding.format == RowFormat::bf16 && args.rows.encoding.dim % kPiece == 0 &&
+         !args.quantizes;
+}
+
+// The same piece of count tokens. What is only copied is asked for all at once, so that its latency
+// is paid once.
+template <int kTokens>
+__device__ void gather_pieces(const GatherEmbeddingsArgs& args, const EmbeddingTiles& tiles,
+                              std::int64_t first, int count, const SlotId* slots, int piece) {
+  const int column = column_of(args, piece);
+  const int k = piece * kPiece;
+  if (kTokens > 1 && is_copied(args) && k < args.embed_dim) {
+    uint4 elements[kTokens] = {};
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) {
+      if (t >= count || slots[t * args.column_count] == kNoTokenSlot) continue;
+      const std::byte* row = slot_row(args.rows, slots[t * args.column_count + column]);
+      if (row != nullptr) {
+        elements[t] = *reinterpret_cast<const uint4*>(row + 2 * (k % args.rows.encoding.dim));
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) {
+      if (t >= count || slots[t * args.column_count] == kNoTokenSlot) continue;
+      store_piece(args, tiles, first + t, piece, elements[t]);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int t = 0; t < count; ++t) {
+    const SlotId* token_slots = slots + t * args.column_count;
+    if (token_slots[0] == kNoTokenSlot) continue;
+    store_piece(args, tiles, first + t, piece,
+                read_piece(args, token_slots, token_slots[column], piece));
+  }
+}
+
+// The step may lie in pinned memory; the kernel copies it meanwhile, all but the slots. A block
+// has kTokens tokens, and reads their slots once: behind the bus, one address that all blocks ask
+// for is a queue, so that kNoTokenSlot says which tokens there are, not a count.
+template <int kTokens>
 __global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
-    const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles,
-    int block_tokens) {
-  extern __shared__ SlotId slots[];  // [block_tokens, column_count]
+    const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles) {
+  extern __shared__ SlotId slots[];  // [kTokens, column_count]
   start_next_kernel();
   const auto thread = static_cast<int>(threadIdx.x);
   const auto threads = static_cast<int>(blockDim.x);
-  const int first = static_cast<int>(blockIdx.x) * block_tokens;
-  const int count = min(block_tokens, args.token_capacity - first);
+  const int first = static_cast<int>(blockIdx.x) * kTokens;
+  const int count = min(kTokens, args.token_capacity - first);
   const SlotId* from = args.slots + std::int64_t{first} * args.column_count;
   for (int i = thread; i < count * args.column_count; i += threads) slots[i] = from[i];
   // By other threads, which do not wait for the slots first.
@@ -113,35 +158,35 @@ __global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
   }
   __syncthreads();
   const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
-  for (int i = thread; i < count * token_pieces; i += threads) {
-    const int token = i / token_pieces;
-    const int piece = i - token * token_pieces;
-    const SlotId* token_slots = slots + token * args.column_count;
-    if (token_slots[0] == kNoTokenSlot) continue;
-    gather_piece(args, tiles, first + token, token_slots, token_slots[column_of(args, piece)],
-                 piece);
+  for (int piece = thread; piece < token_pieces; piece += threads) {
+    gather_pieces<kTokens>(args, tiles, first, count, slots, piece);
   }
+}
+
+template <int kTokens>
+Status gather_by(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
+  const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
+                             PleTiles::block_rows(args.token_capacity)};
+  const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
+  const int block_threads =
+      std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kMinGatherThreads,
+                 kMaxGatherThreads);
+  const Launch shape{
+      .grid = dim3(static_cast<unsigned>((args.token_capacity + kTokens - 1) / kTokens)),
+      .block_threads = block_threads,
+      .shared_bytes = kTokens * static_cast<int>(sizeof(SlotId)) * args.column_count,
+      .is_beside_product = true};
+  PLE_CUDA_TRY(launch(gather_embeddings_kernel<kTokens>, shape, stream, args, tiles));
+  return {};
 }
 
 }  // namespace
 
 Status gather_embeddings_cuda(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
-  const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
-                             PleTiles::block_rows(args.token_capacity)};
-  const auto tokens = static_cast<unsigned>(args.token_capacity);
-  const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
-  const int block_threads =
-      std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kMinGatherThreads,
-                 kMaxGatherThreads);
-  const unsigned block_tokens = args.token_capacity <= kMaxSingleTokens ? 1 : kManyBlockTokens;
-  const Launch shape{
-      .grid = dim3((tokens + block_tokens - 1) / block_tokens),
-      .block_threads = block_threads,
-      .shared_bytes = static_cast<int>(block_tokens * sizeof(SlotId)) * args.column_count,
-      .is_beside_product = true};
-  PLE_CUDA_TRY(
-      launch(gather_embeddings_kernel, shape, stream, args, tiles, static_cast<int>(block_tokens)));
-  return {};
+  const int most = is_copied(args) ? kMaxSingleTokens : kMaxPairTokens;
+  if (args.token_capacity <= most) return gather_by<1>(args, stream);
+  if (args.token_capacity <= kMaxPairTokens) return gather_by<2>(args, stream);
+  return gather_by<4>(args, stream);
 }
 
 }  // namespace ple::kernels
