@@ -57,6 +57,13 @@ void construct(PyEngine* self, nb::typed<nb::object, PyModel> model, std::string
   new (self) PyEngine(std::move(model), std::move(options), std::move(log));
 }
 
+// Its text lives as long as the engine's object, which may be released before.
+ple_engine_info info(PyEngine& self) {
+  ple_engine_info info = self.handle->get().info();
+  info.device_name = self.device_name.c_str();
+  return info;
+}
+
 nb::object read_rows(PyEngine& self, std::int32_t layer, const HostArray<std::uint32_t>& rows,
                      bool direct) {
   Engine& engine = self.handle->get();
@@ -150,6 +157,7 @@ PyEngine::PyEngine(nb::object model, EngineOptions options, nb::object log)
   }
   const nb::gil_scoped_release unlocked;
   handle = std::make_unique<Handle<Engine>>("engine", Engine::open(opened, options));
+  device_name = handle->get().info().device_name;
 }
 
 const ple_layer_info& PyEngine::layer(std::int32_t layer_index) const {
@@ -171,9 +179,7 @@ void bind_engine(nb::module_& module) {
            nb::arg("warm_start") = nb::none(), nb::arg("log") = nb::none(), kInitDoc,
            nb::sig(kInitSignature))
       .def_ro("device", &PyEngine::device, "``\"cpu\"`` or ``\"cuda:N\"``.")
-      .def_prop_ro(
-          "info", [](PyEngine& self) { return self.handle->get().info(); }, nb::keep_alive<0, 1>(),
-          "How the engine runs.")
+      .def_prop_ro("info", &info, nb::keep_alive<0, 1>(), "How the engine runs.")
       .def_prop_ro(
           "metrics", [](PyEngine& self) { return self.handle->get().metrics(); },
           "Counters and latencies since the engine was opened.")

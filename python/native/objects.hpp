@@ -53,8 +53,9 @@ struct PyEngine {
   const ple_layer_info& layer(std::int32_t layer_index) const;
 
   nanobind::object model;
-  nanobind::object log;  // called with (level, line)
-  std::string device;    // as given, with the index spelled out
+  nanobind::object log;     // called with (level, line)
+  std::string device;       // as given, with the index spelled out
+  std::string device_name;  // the device's own, for infos that outlive the library's engine
   std::vector<ple_layer_info> layers;
   std::unique_ptr<Handle<Engine>> handle;
 };

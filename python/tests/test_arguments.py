@@ -128,6 +128,14 @@ def test_a_failing_log_callable_fails_no_step(
     assert {str(error) for error in ignored} == {"sink is full"}
 
 
+def test_an_info_outlives_its_engine(model: pleiades.Model) -> None:
+    with pleiades.Engine(model) as engine:
+        info = engine.info
+        text = repr(info)
+    for _ in range(100):
+        assert repr(info) == text
+
+
 def test_threads_have_steps_of_their_own(model: pleiades.Model) -> None:
     engine = pleiades.Engine(model, cache_bytes=50_000, arena="cached", thread_count=1)
     results: dict[int, Any] = {}
