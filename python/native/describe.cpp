@@ -20,6 +20,13 @@ Value get(nb::handle object, const char* name) {
   return nb::cast<Value>(object.attr(name));
 }
 
+// Of an encoded row in memory; 0 for a geometry that is refused.
+std::uint64_t row_bytes_of(const ple_model_desc& model, ple_row_format format) {
+  const std::int64_t columns = (std::int64_t{model.ngram_size} - 1) * model.heads_per_ngram;
+  if (columns < 1 || model.embed_dim < 0) return 0;
+  return static_cast<std::uint64_t>(model.embed_dim / columns) * (format == PLE_ROW_BF16 ? 2 : 1);
+}
+
 // The C description of the layers and what it points into.
 class LayerDescriptions {
  public:
@@ -41,7 +48,10 @@ class LayerDescriptions {
     layer.row_scale = get<float>(from, "row_scale");
     std::vector<ple_shard_desc>& shards =
         *shards_.emplace_back(std::make_unique<std::vector<ple_shard_desc>>());
-    for (const nb::handle shard : from.attr("shards")) shards.push_back(shard_of(shard));
+    const std::uint64_t row_bytes = row_bytes_of(model_, layer.row_format);
+    for (const nb::handle shard : from.attr("shards")) {
+      shards.push_back(shard_of(shard, row_bytes));
+    }
     layer.shards = shards.data();
     layer.shard_count = static_cast<std::int32_t>(shards.size());
     const std::int64_t channels = std::int64_t{model_.stream_count} * model_.hidden;
@@ -54,7 +64,7 @@ class LayerDescriptions {
     layers_.push_back(layer);
   }
 
-  ple_shard_desc shard_of(nb::handle from) {
+  ple_shard_desc shard_of(nb::handle from, std::uint64_t row_bytes) {
     ple_shard_desc shard{};
     shard.offset = get<std::uint64_t>(from, "offset");
     shard.row_begin = get<std::uint64_t>(from, "row_begin");
@@ -65,6 +75,13 @@ class LayerDescriptions {
       shard.file = files_.back()->c_str();
     } else {
       const auto bytes = nb::cast<HostArray<std::uint8_t>>(data);
+      if (shard.offset > bytes.size() ||
+          (row_bytes != 0 && shard.row_count > (bytes.size() - shard.offset) / row_bytes)) {
+        throw Error(PLE_INVALID_ARGUMENT,
+                    "data of a shard has " + std::to_string(bytes.size()) + " bytes, too few for " +
+                        std::to_string(shard.row_count) + " rows of " + std::to_string(row_bytes) +
+                        " bytes from byte " + std::to_string(shard.offset) + " on");
+      }
       lent_.append(nb::cast(bytes));
       shard.data = bytes.data();
     }

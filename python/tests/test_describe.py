@@ -62,3 +62,18 @@ def test_a_weight_of_the_wrong_size_is_refused(model: pleiades.Model) -> None:
         pleiades.Model.describe(
             GEOMETRY, [pleiades.LayerWeights(**{**vars(layers[0]), "key": layers[0].value})]
         )
+
+
+def test_rows_beyond_their_data_are_refused(model: pleiades.Model) -> None:
+    layer = layer_weights(model, 0, True)
+    shard = layer.shards[-1]
+    assert isinstance(shard.data, numpy.ndarray)
+    end = shard.offset + 8 * shard.row_count
+    cases = [(shard.data[: end - 1], shard.offset), (shard.data[:end], shard.data.size + 1)]
+    for data, offset in cases:
+        short = pleiades.Shard(**{**vars(shard), "data": data, "offset": offset})
+        shards = [*layer.shards[:-1], short]
+        with pytest.raises(pleiades.InvalidArgument, match="bytes, too few for"):
+            pleiades.Model.describe(
+                GEOMETRY, [pleiades.LayerWeights(**{**vars(layer), "shards": shards})]
+            )
