@@ -157,6 +157,9 @@ namespace {
 
 constexpr int kGatherThreads = 128;
 constexpr int kGatherBatch = 4;
+// Tokens of one slot stand in lines of 32 slots: where there are many, a thread block has several.
+constexpr int kSharingTokens = 4;
+constexpr int kMinSharingTokens = 65;
 
 // Where a step is first, and its copy.
 struct PinnedStep {
@@ -165,39 +168,44 @@ struct PinnedStep {
   StepCopy copy;
 };
 
-// A thread block brings a token into its tiles and copies a part of the step. A read of pinned
-// memory takes a microsecond, and one address that all blocks ask for is a queue: a block reads its
-// own slots, once, and kNoTokenSlot says that there is no token.
-template <class Family>
+// A thread block brings kTokens tokens into their tiles and copies a part of the step. A read of
+// pinned memory takes a microsecond, and one line that many blocks ask for is a queue: a block
+// reads its own slots, once, and kNoTokenSlot says that there is no token.
+template <int kTokens, class Family>
 __global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
     const __grid_constant__ Family family, const __grid_constant__ PinnedStep step) {
-  extern __shared__ SlotId slots[];  // [column_count]
+  extern __shared__ SlotId slots[];  // [kTokens, column_count]
   start_next_kernel();
-  const int token = static_cast<int>(blockIdx.x);
+  const int first = static_cast<int>(blockIdx.x) * kTokens;
   const int thread = static_cast<int>(threadIdx.x);
-  const std::int64_t first_slot = std::int64_t{token} * step.column_count;
-  for (int i = thread; i < step.column_count; i += kGatherThreads) {
+  int count = min(kTokens, family.token_capacity - first);
+  const std::int64_t first_slot = std::int64_t{first} * step.column_count;
+  for (int i = thread; i < count * step.column_count; i += kGatherThreads) {
     slots[i] = step.slots[first_slot + i];
   }
   // By other threads, which do not wait for the slots first.
-  for (int i = (token + 1) * kGatherThreads - 1 - thread; i < step.copy.count;
-       i += static_cast<int>(gridDim.x) * kGatherThreads) {
+  for (int i = (static_cast<int>(blockIdx.x) + 1) * kGatherThreads - 1 - thread;
+       i < step.copy.count; i += static_cast<int>(gridDim.x) * kGatherThreads) {
     step.copy.to[i] = step.copy.from[i];
   }
   __syncthreads();
-  if (slots[0] == kNoTokenSlot) return;
+  while (count > 0 && slots[(count - 1) * step.column_count] == kNoTokenSlot) --count;
+  if (count == 0) return;
   Family own = family;
   own.step.slots = slots - first_slot;
+  const int block_count = family.tiles.block_count;
+  const auto token_of = [&](int row) { return first + (kTokens == 1 ? 0 : row / block_count); };
+  const auto block_of = [&](int row) { return kTokens == 1 ? row : row % block_count; };
   gather_rows<kGatherBatch>(
       own,
       {.first = thread / kWarpThreads,
        .stride = kGatherThreads / kWarpThreads,
-       .count = family.tiles.block_count},
-      [&](int block) { return own.row(token, block); },
-      [&](int block, int piece, uint4 elements) {
-        const int chunk = block * family.tiles.block_chunks() + piece / kChunkPieces;
-        std::byte* to = x_tile(family, token, chunk);
-        reinterpret_cast<uint4*>(to)[piece_place(piece, token)] = elements;
+       .count = count * block_count},
+      [&](int row) { return own.row(token_of(row), block_of(row)); },
+      [&](int row, int piece, uint4 elements) {
+        const int chunk = block_of(row) * family.tiles.block_chunks() + piece / kChunkPieces;
+        std::byte* to = x_tile(family, token_of(row), chunk);
+        reinterpret_cast<uint4*>(to)[piece_place(piece, token_of(row))] = elements;
       });
 }
 
@@ -207,12 +215,19 @@ __global__ __launch_bounds__(kGatherThreads) void gather_blocks_kernel(
 // shared memory, find room beside its own.
 template <class Family>
 Status gather_blocks_cuda(const Family& family, const PinnedStep& step, cudaStream_t stream) {
-  const Launch shape{.grid = dim3(static_cast<unsigned>(family.token_capacity)),
-                     .block_threads = kGatherThreads,
-                     .shared_bytes = step.column_count * static_cast<int>(sizeof(SlotId)),
-                     .is_beside_product = true};
-  PLE_CUDA_TRY(launch(gather_blocks_kernel<Family>, shape, stream, family, step));
-  return {};
+  const auto gather = [&]<int kTokens>() {
+    const int blocks = (family.token_capacity + kTokens - 1) / kTokens;
+    const Launch shape{
+        .grid = dim3(static_cast<unsigned>(blocks)),
+        .block_threads = kGatherThreads,
+        .shared_bytes = kTokens * step.column_count * static_cast<int>(sizeof(SlotId)),
+        .is_beside_product = true};
+    PLE_CUDA_TRY(launch(gather_blocks_kernel<kTokens, Family>, shape, stream, family, step));
+    return Status();
+  };
+  const bool shares_lines = step.column_count == 1 && family.token_capacity >= kMinSharingTokens;
+  return shares_lines ? gather.template operator()<kSharingTokens>()
+                      : gather.template operator()<1>();
 }
 
 }  // namespace ple::kernels

@@ -283,8 +283,8 @@ __global__ __launch_bounds__(kFewThreads) void block_product_some_kernel(
     cluster_arrive();
   }
   SomeShare<F, Family> share(family, part.first_slice, first_token, token_count);
-  cluster_wait();   // in all blocks
   __syncthreads();  // the own sums are there
+  cluster_wait();   // in all blocks
   if (threadIdx.x == 0) {
     if (part.chain_count > 0) all_sums.send(&barriers.sums);
     barrier_arrive(&barriers.sums);
