@@ -89,7 +89,7 @@ __device__ void store_piece(const GatherEmbeddingsArgs& args, const EmbeddingTil
   const int row = static_cast<int>(token - block * tiles.block_rows);
   const int chunk = piece / kPiecesPerChunk;
   const std::int64_t tile_row = (block * tiles.chunk_count + chunk) * tiles.block_rows + row;
-  const int place = (piece % kPiecesPerChunk) ^ (row % 8);
+  const int place = (piece % kPiecesPerChunk) ^ static_cast<int>(tile_row % 8);
   reinterpret_cast<uint4*>(args.embeddings)[tile_row * kPiecesPerChunk + place] = elements;
 }
 
@@ -166,7 +166,7 @@ __global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
 template <int kTokens>
 Status gather_by(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
   const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
-                             PleTiles::block_rows(args.token_capacity)};
+                             args.is_packed ? 1 : PleTiles::block_rows(args.token_capacity)};
   const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
   const int block_threads =
       std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kMinGatherThreads,

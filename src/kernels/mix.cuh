@@ -160,21 +160,28 @@ class MixLane {
     gate = {gates[0], gates[args_.shape.stream_count]};
     if (is_active_) values = *reinterpret_cast<const Values*>(ring.values(entry) + channel_);
   }
-  // Keeps the span's token for the next step, if it is one of its last.
-  __device__ void store_ring(const PleSpan& span, int index, const Values& values,
-                             Gate gate) const {
+  // Where this lane keeps its part of a span's token for the next step; null where it has none.
+  struct RingPlace {
+    Values* values = nullptr;
+    float* gates = nullptr;
+  };
+  __device__ RingPlace ring_place(const PleSpan& span, int index) const {
     const int write = index - (span.token_count - span.write_count);
-    if (write < 0) return;
+    if (write < 0) return {};  // it is none of the last
     const RingOf<Value> ring(args_, span);
     const int entry = ring.entry_of(write);
+    RingPlace place;
     if (stream_ == 0 && is_active_) {
-      *reinterpret_cast<Values*>(ring.values(entry) + channel_) = values;
+      place.values = reinterpret_cast<Values*>(ring.values(entry) + channel_);
     }
-    if (channel_ == 0) {
-      float* gates = ring.gates(entry) + stream_;
-      gates[0] = gate.gamma;
-      gates[args_.shape.stream_count] = gate.q;
-    }
+    if (channel_ == 0) place.gates = ring.gates(entry) + stream_;
+    return place;
+  }
+  __device__ void store_ring(const RingPlace& place, const Values& values, Gate gate) const {
+    if (place.values != nullptr) *place.values = values;
+    if (place.gates == nullptr) return;
+    place.gates[0] = gate.gamma;
+    place.gates[args_.shape.stream_count] = gate.q;
   }
 
   // A tap of the convolution (specification A.5, steps 11 to 14): weight times input, with 1 +

@@ -81,7 +81,7 @@ class Chain {
     if (span_index_ >= 0) {
       mix<kPhase>(highway, values, gate);
       if (token_ >= ring_begin_) {
-        lane_.store_ring(span_, token_ - span_.token_begin, values, gate);
+        lane_.store_ring(lane_.ring_place(span_, token_ - span_.token_begin), values, gate);
       }
     }
     token_ += step_;

@@ -35,6 +35,17 @@ struct TapWeights {
   }
 };
 
+// What is made before the wait: else the compiler makes it where it is needed.
+__device__ inline float made(float value) {
+  asm volatile("" : "+f"(value));
+  return value;
+}
+template <class T>
+__device__ inline T* made(T* place) {
+  asm volatile("" : "+l"(place));
+  return place;
+}
+
 template <class M>
 __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane, PleSpan span, int token) {
   constexpr int kPast = M::kTaps - 1;
@@ -51,7 +62,12 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane, PleSpan s
     lane.load_ring(span, before, values, gate);
     TapWeights<M>(args, lane, tap).add(values, gate, sums);
   }
-  const TapWeights<M> own(args, lane, kPast);
+  TapWeights<M> own(args, lane, kPast);
+#pragma unroll
+  for (float& weight : own.tap) weight = made(weight);
+  auto* const output = made(lane.output_at(token));
+  auto ring = lane.ring_place(span, index);
+  ring = {made(ring.values), made(ring.gates)};
   wait_previous_kernel();
 #pragma unroll 1
   for (; tap < kPast; ++tap) {  // of this step
@@ -66,10 +82,8 @@ __device__ void mix_token(const MixArgs& args, const MixLane<M>& lane, PleSpan s
   for (int i = 0; i < kLaneChannels; ++i) {
     out[i] = lane.mixed(highway[i], values[i], gate, sums[i]);
   }
-  if (auto* output = lane.output_at(token); output != nullptr) {
-    *output = MixLane<M>::Highways::of(out);
-  }
-  lane.store_ring(span, index, values, gate);
+  if (output != nullptr) *output = MixLane<M>::Highways::of(out);
+  lane.store_ring(ring, values, gate);
 }
 
 template <class M>

@@ -53,21 +53,28 @@ __device__ inline float gate_of_similarity(float s) {
   return s == 0.0F ? 0.5F : signed_gate_of_similarity(s);
 }
 
-// The sums of one group of a token.
+// The sums of one group of a token, which has kParts of them. Without a branch, so that what a lane
+// reads of several groups is on its way at once.
+template <int kParts>
 __device__ inline float4 group_sums(const TokenSums& sums, const PleTiles& tiles,
                                     std::int64_t token, int group) {
-  const auto* parts = reinterpret_cast<const float4*>(sums.data) +
-                      token * sums.sums_per_group * tiles.group_count + group;
-  if (sums.sums_per_group == 1) return parts[0];
+  const auto* parts =
+      reinterpret_cast<const float4*>(sums.data) + token * kParts * tiles.group_count + group;
+  if constexpr (kParts == 1) return parts[0];
   float4 total{};
 #pragma unroll
-  for (int i = 0; i < kGroupSlices; ++i) {
+  for (int i = 0; i < kParts; ++i) {
     const float4 part = parts[i * tiles.group_count];
     total.x += part.x;
     total.y += part.y;
     total.z += part.z;
   }
   return total;
+}
+__device__ inline float4 group_sums(const TokenSums& sums, const PleTiles& tiles,
+                                    std::int64_t token, int group) {
+  return sums.sums_per_group == 1 ? group_sums<1>(sums, tiles, token, group)
+                                  : group_sums<kGroupSlices>(sums, tiles, token, group);
 }
 
 // The sums of a token over kStreams streams from first on, by one warp; every lane has them.
@@ -81,21 +88,10 @@ struct GateSums {
 
   __device__ GateSums(const PleShape& shape, const PleTiles& tiles, const TokenSums& sums,
                       std::int64_t token, int first) {
-    const int values = shape.stream_count * tiles.groups_per_stream;
-    // Turns whose loads overlap, as registers allow.
-    constexpr int kTurns = kHasValues ? 1 : 2;
-#pragma unroll kTurns
-    for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
-         group += kWarpThreads) {
-#pragma unroll
-      for (int i = 0; i < kStreams; ++i) {
-        const int stream = min(first + i, shape.stream_count - 1);
-        const float4 sum = group_sums(sums, tiles, token, stream * tiles.groups_per_stream + group);
-        dot[i] += sum.x;
-        key[i] += sum.y;
-        highway[i] += sum.z;
-      }
-      if constexpr (kHasValues) value += group_sums(sums, tiles, token, values + group).x;
+    if (sums.sums_per_group == 1) {
+      add_groups<1>(shape, tiles, sums, token, first);
+    } else {
+      add_groups<kGroupSlices>(shape, tiles, sums, token, first);
     }
 #pragma unroll
     for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
@@ -130,6 +126,32 @@ struct GateSums {
     gate.gamma = gate_of_similarity(score(shape, index));
     gate.q = q_of(gate.gamma * gate.gamma * value, shape);
     return gate;
+  }
+
+ private:
+  // Those of every 32nd group.
+  template <int kParts>
+  __device__ void add_groups(const PleShape& shape, const PleTiles& tiles, const TokenSums& sums,
+                             std::int64_t token, int first) {
+    const int values = shape.stream_count * tiles.groups_per_stream;
+    // Turns whose loads overlap, as registers allow.
+    constexpr int kTurns = kHasValues ? 1 : 2;
+#pragma unroll kTurns
+    for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
+         group += kWarpThreads) {
+#pragma unroll
+      for (int i = 0; i < kStreams; ++i) {
+        const int stream = min(first + i, shape.stream_count - 1);
+        const float4 sum =
+            group_sums<kParts>(sums, tiles, token, stream * tiles.groups_per_stream + group);
+        dot[i] += sum.x;
+        key[i] += sum.y;
+        highway[i] += sum.z;
+      }
+      if constexpr (kHasValues) {
+        value += group_sums<kParts>(sums, tiles, token, values + group).x;
+      }
+    }
   }
 };
 

@@ -103,14 +103,17 @@ struct Panel {
 
 Status gather(const PanelSource& from, const Panel& panel, cudaStream_t stream) {
   const std::int64_t first_slot = std::int64_t{panel.begin} * from.shape.column_count;
-  return gather_embeddings_cuda({.rows = from.rows,
-                                 .copy = panel.begin == 0 ? from.copy : StepCopy{},
-                                 .slots = from.asked.slots + first_slot,
-                                 .embeddings = from.scratch.embeddings,
-                                 .embed_dim = from.shape.embed_dim,
-                                 .column_count = from.shape.column_count,
-                                 .token_capacity = panel.token_capacity},
-                                stream);
+  return gather_embeddings_cuda(
+      {.rows = from.rows,
+       .copy = panel.begin == 0 ? from.copy : StepCopy{},
+       .slots = from.asked.slots + first_slot,
+       .embeddings = from.scratch.embeddings,
+       .embed_dim = from.shape.embed_dim,
+       .column_count = from.shape.column_count,
+       .token_capacity = panel.token_capacity,
+       .is_packed =
+           panel.token_capacity == 1 && has_few_product(from.traits.has_wgmma(), from.shape, 1)},
+      stream);
 }
 
 // The whole product, without a highway.
@@ -135,6 +138,9 @@ ProjectArgs project_args(const PanelSource& from, const Panel& panel) {
 Status project(const CudaTraits& traits, const ProjectArgs& args, cudaStream_t stream) {
   const bool is_overlapped = traits.has_overlapped_launch();
   if (!traits.has_wgmma()) return project_mma_cuda(args, is_overlapped, stream);
+  if (has_few_product(true, args.shape, args.token_capacity)) {
+    return project_few_wgmma_cuda(args, is_overlapped, stream);
+  }
   if (args.token_capacity <= kMaxSlicedTokens) {
     return project_sliced_wgmma_cuda(args, is_overlapped, stream);
   }

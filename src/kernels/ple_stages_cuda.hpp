@@ -27,6 +27,7 @@ struct GatherEmbeddingsArgs {
   std::int32_t embed_dim = 0;
   std::int32_t column_count = 0;
   std::int32_t token_capacity = 0;
+  bool is_packed = false;  // of one token: no rows between its tiles
   bool quantizes = false;  // each 32 elements to what FP8 keeps of them (EngramRounding)
 };
 
@@ -85,6 +86,15 @@ struct ProjectArgs {
   std::int32_t multiprocessor_count = 0;
 };
 
+// Up to kFewProductTokens of embeddings of up to kFewProductChunks; they are packed where
+// token_capacity is 1. It leaves sums_per_group sums.
+inline constexpr std::int32_t kFewProductTokens = 8;
+inline constexpr std::int32_t kFewProductChunks = 40;
+constexpr bool has_few_product(bool has_wgmma, const PleShape& shape, std::int32_t token_capacity) {
+  return has_wgmma && token_capacity <= kFewProductTokens &&
+         PleTiles(shape).chunk_count <= kFewProductChunks;
+}
+Status project_few_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 // The first up to kMaxSlicedTokens. They leave sums_per_group sums.
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 Status project_tiled_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);

@@ -12,7 +12,8 @@
 // stands at piece p ^ (r % 8).
 //   projection  [chunk, group, kGroupColumns rows, 128 B]    group g < stream_count *
 //               groups_per_stream: keys of stream g / groups_per_stream; then the value groups
-//   embeddings  [block, chunk, block_rows, 128 B]
+//   embeddings  [block, chunk, block_rows, 128 B]; packed [chunk, 128 B] of one token, where r is
+//               the chunk
 // In a group, within each 16 columns, row 8h + 2q + b holds column 4q + 2h + b: a thread of the
 // product then owns four neighbouring columns, and reads and writes them as one vector.
 

@@ -3,7 +3,7 @@
 #include "device/cuda_check.hpp"
 #include "kernels/project_slices.cuh"
 
-// The product for few tokens on Hopper: bound by the weights, which are split evenly over the
+// The product for up to 64 tokens on Hopper: bound by the weights, which are split evenly over the
 // multiprocessors, six or seven slices of 16 columns for each, and streamed once.
 
 namespace ple::kernels {
@@ -16,42 +16,23 @@ constexpr int kWeightBytes = kMaxSlices * kSliceTileBytes;
 // Stages of weights on their way while the rows are gathered: as many as keep the memory busy,
 // because the rows wait behind them.
 constexpr int kEarlyFlight = 4;
-// Later a block with a slice less than others keeps fewer on their way, so that it does not end
-// before them.
-constexpr int kShortFlight = 5;
 constexpr int kThreads = kWarpgroupThreads + kWarpThreads;
 constexpr int kMaxSharedBytes = 224 * 1024;
 constexpr int kReady = 1;  // the barrier behind which there are the others
-constexpr int kFewRows = 8;
-constexpr int kMaxFewChunks = 40;
-
-// kRows: tokens that the shared memory has room for. wgmma reads 64; those behind are no tokens,
-// whatever the bytes there hold. Few come at once, ahead of the stages; more with each stage.
-template <int kRows_, bool kPlain_>
-struct Form {
-  static constexpr bool kPlain = kPlain_;  // see finish_slice
-  static constexpr int kRows = kRows_;
-  static constexpr bool kRowsAtOnce = kRows == kFewRows;
-  static constexpr int kRowBytes = kRows * kTileRowBytes;
-  static constexpr int kAheadBytes = kRowsAtOnce ? kMaxFewChunks * kRowBytes : 0;
-  static constexpr int kWeightsAt = kRowsAtOnce ? 0 : kRowBytes;  // in a stage
-  static constexpr int kStageBytes = kWeightsAt + kWeightBytes;
-  static constexpr int kStages = (kMaxSharedBytes - kTileAlignment - kAheadBytes) / kStageBytes;
-  static constexpr int kSharedBytes = kTileAlignment + kAheadBytes + kStages * kStageBytes;
-  static_assert(kStageBytes % kTileAlignment == 0 && kRowBytes % kTileAlignment == 0);
-  static_assert(kStageBytes >= kWarpgroupRows * kTileRowBytes);
-};
+constexpr int kRowBytes = kMaxSlicedTokens * kTileRowBytes;
+constexpr int kStageBytes = kRowBytes + kWeightBytes;
+constexpr int kStages = (kMaxSharedBytes - kTileAlignment) / kStageBytes;
+constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
 static_assert(kMaxSlicedTokens == kWarpgroupRows);
 
 // full is of the weights; the rows come later.
-template <class F>
-struct Barriers : StageBarriers<F::kStages> {
-  std::uint64_t rows[F::kStages];  // the first alone where all come at once
+struct Barriers : StageBarriers<kStages> {
+  std::uint64_t rows[kStages];
 
   __device__ void init() {
-    for (int stage = 0; stage < F::kStages; ++stage) {
-      barrier_init(&this->full[stage], 1);
-      barrier_init(&this->empty[stage], 1);
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier_init(&full[stage], 1);
+      barrier_init(&empty[stage], 1);
       barrier_init(&rows[stage], 1);
     }
     barrier_init_fence();
@@ -115,81 +96,54 @@ class SliceCopies {
   std::uint32_t bytes_;
 };
 
-template <class F>
-__device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+__device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers& barriers,
                         std::byte* stages, const SliceSplit& split) {
   const int first = static_cast<int>(blockIdx.x);
   int early = 0;  // chunks whose weights were asked for
   {
     const SliceCopies copies(args, tiles, split.of(first));
-    for (; early < min(F::kStages, tiles.chunk_count); ++early) {
+    for (; early < min(kStages, tiles.chunk_count); ++early) {
       if (early >= kEarlyFlight) barrier_wait(&barriers.full[early - kEarlyFlight], 0);
-      copies.start(stages + early * F::kStageBytes + F::kWeightsAt, early, &barriers.full[early]);
+      copies.start(stages + early * kStageBytes + kRowBytes, early, &barriers.full[early]);
     }
   }
   wait_previous_kernel();
   start_next_kernel();
-  const std::uint32_t row_bytes =
-      F::kRowsAtOnce
-          ? 0
-          : static_cast<std::uint32_t>((args.counts->token_count + 7) / 8 * 8) * kTileRowBytes;
+  const auto row_bytes =
+      static_cast<std::uint32_t>((args.counts->token_count + 7) / 8 * 8) * kTileRowBytes;
   const EmbeddingRows rows(args, tiles, 0);
-  if constexpr (F::kRowsAtOnce) {
-    const auto all_bytes = static_cast<std::uint32_t>(tiles.chunk_count) * F::kRowBytes;
-    barrier_expect(barriers.rows, all_bytes);
-    barrier_arrive(barriers.rows);
-    bulk_copy(stages - F::kAheadBytes, rows.from, all_bytes, barriers.rows);
-  }
-  StageCursor<F::kStages> at;
-  StageCursor<F::kStages> arrived;  // the stage that a short block waits for
-  const bool is_short =
-      F::kRowsAtOnce && split.of(first).count == kMaxSlices - 1 && early > kShortFlight;
-  if (is_short) arrived.advance(early - kShortFlight);
+  StageCursor<kStages> at;
   for (int tile = first; tile < split.tile_count(); tile += static_cast<int>(gridDim.x)) {
     const SliceCopies copies(args, tiles, split.of(tile));
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk) {
-      std::byte* stage = stages + at.stage * F::kStageBytes;
+      std::byte* stage = stages + at.stage * kStageBytes;
       if (early == 0) {
         barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-        if (is_short) {
-          barrier_wait(&barriers.full[arrived.stage], arrived.parity);
-          arrived.advance();
-        }
-        copies.start(stage + F::kWeightsAt, chunk, &barriers.full[at.stage]);
+        copies.start(stage + kRowBytes, chunk, &barriers.full[at.stage]);
       } else {
         --early;
       }
-      if constexpr (!F::kRowsAtOnce) {
-        std::uint64_t* arrived = &barriers.rows[at.stage];
-        barrier_expect(arrived, row_bytes);
-        barrier_arrive(arrived);
-        if (row_bytes != 0) {
-          bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, arrived);
-        }
-      }
+      std::uint64_t* arrived = &barriers.rows[at.stage];
+      barrier_expect(arrived, row_bytes);
+      barrier_arrive(arrived);
+      if (row_bytes != 0)
+        bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, arrived);
       at.advance();
     }
   }
 }
 
 // Multiplies all chunks of the block's slices.
-template <class F>
-__device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], Barriers<F>& barriers,
-                         const std::byte* stages, int chunk_count, StageCursor<F::kStages>& at) {
+__device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], Barriers& barriers,
+                         const std::byte* stages, int chunk_count, StageCursor<kStages>& at) {
   const bool is_leader = threadIdx.x == 0;
-  if constexpr (F::kRowsAtOnce) barrier_wait(barriers.rows, 0);
   int previous_stage = 0;
   for (int chunk = 0; chunk < chunk_count; ++chunk) {
     barrier_wait(&barriers.full[at.stage], at.parity);
-    const std::byte* stage = stages + at.stage * F::kStageBytes;
-    const std::byte* chunk_rows = stage;
-    if constexpr (F::kRowsAtOnce) {
-      chunk_rows = stages - F::kAheadBytes + chunk * F::kRowBytes;
-    } else {
-      barrier_wait(&barriers.rows[at.stage], at.parity);
-    }
-    const std::uint64_t rows = operand(chunk_rows);
-    const std::uint64_t columns = operand(stage + F::kWeightsAt);
+    barrier_wait(&barriers.rows[at.stage], at.parity);
+    const std::byte* stage = stages + at.stage * kStageBytes;
+    const std::uint64_t rows = operand(stage);
+    const std::uint64_t columns = operand(stage + kRowBytes);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < kStepsPerChunk; ++step) {
@@ -207,7 +161,7 @@ __device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], Barriers<F>& ba
 }
 
 // Takes in one row of every lane. All sums first, so that their shuffles overlap.
-template <class F, class T>
+template <bool kPlain, class T>
 __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
                             const float (&sums)[kMaxSlices * kSliceSums],
                             const GateInputs<T>& inputs, Slices slices, int half, int token_count) {
@@ -219,8 +173,8 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
 #pragma unroll
   for (int i = 0; i < kMaxSlices; ++i) {
     if (i < slices.count) {
-      slice_sums[i] = finish_slice<F::kPlain>(args, place, accumulated(sums + i * kSliceSums, half),
-                                              inputs.of(half, i), inputs.scale[i], token, is_token);
+      slice_sums[i] = finish_slice<kPlain>(args, place, accumulated(sums + i * kSliceSums, half),
+                                           inputs.of(half, i), inputs.scale[i], token, is_token);
     }
     place.advance();
   }
@@ -235,11 +189,11 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
   }
 }
 
-template <class F, class T>
-__device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers<F>& barriers,
+template <bool kPlain, class T>
+__device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers& barriers,
                         const std::byte* stages, const SliceSplit& split) {
   float sums[kMaxSlices * kSliceSums];
-  StageCursor<F::kStages> at;
+  StageCursor<kStages> at;
   for (int tile = static_cast<int>(blockIdx.x); tile < split.tile_count();
        tile += static_cast<int>(gridDim.x)) {
     const Slices slices = split.of(tile);
@@ -249,70 +203,63 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, Barriers
     wait_previous_kernel();
     start_next_kernel();  // not before: the next kernel may then read what the gather wrote
     const int token_count = args.counts->token_count;
-    multiply<F>(sums, barriers, stages, tiles.chunk_count, at);
+    multiply(sums, barriers, stages, tiles.chunk_count, at);
 #pragma unroll 1  // the code is run once, and must be fetched for it
-    for (int half = 0; half < (F::kRows > kFewRows ? 2 : 1); ++half) {
-      finish_rows<F>(args, tiles, sums, inputs, slices, half, token_count);
+    for (int half = 0; half < 2; ++half) {
+      finish_rows<kPlain>(args, tiles, sums, inputs, slices, half, token_count);
     }
   }
 }
 
 #endif  // __CUDA_ARCH_FEAT_SM90_ALL
 
-template <class F>
+template <bool kPlain>
 __global__ __launch_bounds__(kThreads, 1) void project_sliced_kernel(
     const __grid_constant__ ProjectArgs args, const __grid_constant__ SliceSplit split) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ std::byte shared[];
-  __shared__ Barriers<F> barriers;
-  std::byte* stages = aligned_stages(shared) + F::kAheadBytes;
+  __shared__ Barriers barriers;
+  std::byte* stages = aligned_stages(shared);
   const PleTiles tiles(args.shape);
   if (threadIdx.x < kWarpgroupThreads) {
     meet<kThreads>(kReady);
     if (args.highway_type == HighwayType::f32) {
-      consume<F, float>(args, tiles, barriers, stages, split);
+      consume<kPlain, float>(args, tiles, barriers, stages, split);
     } else {
-      consume<F, std::uint16_t>(args, tiles, barriers, stages, split);
+      consume<kPlain, std::uint16_t>(args, tiles, barriers, stages, split);
     }
   } else {
     const bool is_producer = threadIdx.x == kWarpgroupThreads;
     if (is_producer) barriers.init();
     __syncwarp();
     arrive<kThreads>(kReady);  // the weights do not wait for the consumers
-    if (is_producer) produce<F>(args, tiles, barriers, stages, split);
+    if (is_producer) produce(args, tiles, barriers, stages, split);
   }
 #endif
 }
 
-template <class F>
+template <bool kPlain>
 Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
   const int slices = (args.group_end - args.group_begin) * kGroupSlices;
   const int least = (slices + kMaxSlices - 1) / kMaxSlices;
   const int tile_count = std::max(least, std::min(slices, args.multiprocessor_count));
   const int blocks = std::min(tile_count, args.multiprocessor_count);
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel<F>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
+  PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel<kPlain>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
                      .block_threads = kThreads,
-                     .shared_bytes = F::kSharedBytes,
+                     .shared_bytes = kSharedBytes,
                      .is_overlapped = is_overlapped};
-  PLE_CUDA_TRY(launch(project_sliced_kernel<F>, shape, stream, args, SliceSplit(args, tile_count)));
+  PLE_CUDA_TRY(
+      launch(project_sliced_kernel<kPlain>, shape, stream, args, SliceSplit(args, tile_count)));
   return {};
-}
-
-template <bool kPlain>
-Status project_plain_or_not(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  if (args.token_capacity <= kFewRows && PleTiles(args.shape).chunk_count <= kMaxFewChunks) {
-    return project_with<Form<kFewRows, kPlain>>(args, is_overlapped, stream);
-  }
-  return project_with<Form<kMaxSlicedTokens, kPlain>>(args, is_overlapped, stream);
 }
 
 }  // namespace
 
 Status project_sliced_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  return is_plain(args) ? project_plain_or_not<true>(args, is_overlapped, stream)
-                        : project_plain_or_not<false>(args, is_overlapped, stream);
+  return is_plain(args) ? project_with<true>(args, is_overlapped, stream)
+                        : project_with<false>(args, is_overlapped, stream);
 }
 
 }  // namespace ple::kernels

@@ -41,8 +41,10 @@ class SliceSplit {
 // values last.
 class SlicePlace {
  public:
-  __device__ SlicePlace(const PleShape& shape, const PleTiles& tiles, int slice)
-      : hidden_(shape.hidden),
+  __device__ SlicePlace(const PleShape& shape, const PleTiles& tiles, int slice,
+                        int quad_lane = static_cast<int>(threadIdx.x) % kQuadThreads)
+      : quad_lane_(quad_lane),
+        hidden_(shape.hidden),
         stream_count_(shape.stream_count),
         stream_slices_(tiles.groups_per_stream * kGroupSlices),
         stream_(slice / stream_slices_),
@@ -57,15 +59,14 @@ class SlicePlace {
   __device__ bool is_value() const { return stream_ >= stream_count_; }
   // Of the layer, not the padding of a stream's last group.
   __device__ bool is_inside() const { return column() < hidden_; }
-  __device__ int column() const {
-    return in_stream_ * kSliceColumns + static_cast<int>(threadIdx.x) % kQuadThreads * 4;
-  }
+  __device__ int column() const { return in_stream_ * kSliceColumns + quad_lane_ * 4; }
   // In [stream_count, hidden]; a channel that exists, whatever the slice is.
   __device__ std::int64_t channel() const {
     return is_value() || !is_inside() ? 0 : std::int64_t{stream_} * hidden_ + column();
   }
 
  private:
+  int quad_lane_;
   int hidden_;
   int stream_count_;
   int stream_slices_;

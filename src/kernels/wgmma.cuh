@@ -106,6 +106,7 @@ __device__ void wgmma_registers(float* d, const std::uint32_t (&a)[4], std::uint
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(is_first))); \
   }
 
+PLE_WGMMA(8, 4, 4, 5, 6)
 PLE_WGMMA(48, 24, 24, 25, 26)
 PLE_WGMMA(64, 32, 32, 33, 34)
 PLE_WGMMA(96, 48, 48, 49, 50)

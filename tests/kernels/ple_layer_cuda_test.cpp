@@ -37,6 +37,7 @@ double tolerance_of(Arithmetic arithmetic, HighwayType type) {
 std::vector<PleCase> cuda_cases() {
   std::vector<PleCase> cases = ple_cases();
   const kernels::PleShape wide = ple_shape(160, 4, 16, 4, 3);
+  cases.push_back({"OneToken", wide, RowFormat::bf16, 40, {1}});
   cases.push_back({"EightTokens", wide, RowFormat::bf16, 40, {5, 3}});
   cases.push_back({"FewTokens", wide, RowFormat::bf16, 40, {1, 30, 2, 7}});
   cases.push_back({"SomeTokens", wide, RowFormat::bf16, 40, {70, 1, 100, 3}});
@@ -50,6 +51,8 @@ std::vector<PleCase> cuda_cases() {
   cases.push_back({"ManyTokens", wide, RowFormat::fp8_e4m3, 40, {300, 1, 211, 28, 77}});
   cases.push_back({"ManyLongTokens", wide, RowFormat::bf16, 8, {2305, 1, 70}});
   cases.push_back({"Released", released_ple_shape(), RowFormat::bf16, 160, {12, 1, 3}});
+  cases.push_back({"ReleasedToken", released_ple_shape(), RowFormat::bf16, 160, {1}});
+  cases.push_back({"ReleasedFewTokens", released_ple_shape(), RowFormat::bf16, 160, {5, 2}});
   return cases;
 }
 
@@ -112,7 +115,7 @@ TEST_P(PleLayerCuda, BitsOfATokenDoNotDependOnTheStepsAroundIt) {
   const auto sequences = make_sequences(problem, {700, 90, 33}, random.bits());
   CudaLayer whole(problem, sequences, options());
   whole.step_rest();
-  for (const std::int32_t capacity : {64, 200, 900}) {
+  for (const std::int32_t capacity : {1, 8, 64, 200, 900}) {
     // The sequences one by one in random pieces, through every form.
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const std::vector<PleSequence> alone{sequences[i]};
