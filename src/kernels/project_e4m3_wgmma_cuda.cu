@@ -261,8 +261,14 @@ template <class F>
 Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
   const int slices = (args.group_end - args.group_begin) * kGroupSlices;
   const int least = (slices + F::kSlices - 1) / F::kSlices;
-  // One round where that is possible, and as even as can be.
-  const int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
+  // One round where that is possible, and as even as can be. Few tokens wait for the memory alone,
+  // of whose rate every multiprocessor gets the same share: as many as the largest number of slices
+  // leaves with work.
+  int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
+  if (F::kTokens <= kMaxFewTokens) {
+    const int most = (slices + even - 1) / even;
+    even = (slices + most - 1) / most;
+  }
   const int slice_tiles = !F::kStartsEarly || least > even ? least : even;
   const int token_tiles = (args.token_capacity + F::kTokens - 1) / F::kTokens;
   const int tiles = (slice_tiles + F::kBlocks - 1) / F::kBlocks * token_tiles;
