@@ -34,10 +34,14 @@ struct Rates {
   double teraflops = 0.0;
 };
 
-// The larger of what the weights' bytes and the product's arithmetic take.
+// The larger of what the bytes - weights in E4M3, rows, the highway read and written - and the
+// product's arithmetic take.
 double floor_us(const Rates& rates, std::int32_t token_count) {
   const double elements = 5.0 * kReleased.hidden * kReleased.column_count * kRowDim;
-  const double bytes_us = elements / rates.gigabytes / 1000.0;
+  const double row_bytes = encoded_row_bytes(RowFormat::fp8_e4m3_e8m0, kRowDim);
+  const double token_bytes =
+      kReleased.column_count * row_bytes + 2.0 * 2.0 * kReleased.stream_count * kReleased.hidden;
+  const double bytes_us = (elements + token_count * token_bytes) / rates.gigabytes / 1000.0;
   const double arithmetic_us = 2.0 * elements * token_count / rates.teraflops / 1e6;
   return std::max(bytes_us, arithmetic_us);
 }

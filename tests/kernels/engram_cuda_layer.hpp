@@ -23,6 +23,7 @@ class EngramCudaLayer {
     kernels::OutputMode output_mode = kernels::OutputMode::delta;
     bool has_wgmma = true;
     std::int32_t token_capacity = 1;
+    std::int32_t multiprocessor_count = 0;  // 0: the device's
   };
 
   EngramCudaLayer(const EngramProblem& problem, const Options& options)
@@ -30,6 +31,9 @@ class EngramCudaLayer {
     stream_ = CudaStream::create().value();
     traits_ = cuda_traits(0).value();
     if (!options.has_wgmma) traits_.compute_major = 8;
+    if (options.multiprocessor_count != 0) {
+      traits_.multiprocessor_count = options.multiprocessor_count;
+    }
     pack_weights();
     table_ = to_device(problem.table);
     capture();

@@ -198,6 +198,24 @@ TEST_F(EngramLayerCuda, BitsOfATokenDoNotDependOnTheStepsAroundIt) {
   }
 }
 
+// Fewer multiprocessors: a thread block has more slices, of some warps two, or several tiles.
+TEST_F(EngramLayerCuda, BitsDoNotDependOnTheMultiprocessors) {
+  for (const std::int32_t columns : {5, 6}) {  // an odd number of chunks, an even one
+    const EngramProblem problem =
+        make_engram_problem(engram_shape(320, 4, columns), 64, random_.bits());
+    for (const std::int32_t token_count : {1, 8, 50, 64, 300}) {
+      const EngramBatch batch = make_engram_batch(problem, token_count, random_.bits());
+      EngramCudaLayer::Options options{.rounding = kFp8, .token_capacity = token_count};
+      const auto whole = EngramCudaLayer(problem, options).run(batch);
+      for (const std::int32_t multiprocessors : {2, 3, 7, 8, 9, 11, 25}) {
+        options.multiprocessor_count = multiprocessors;
+        EXPECT_EQ(EngramCudaLayer(problem, options).run(batch), whole)
+            << token_count << " tokens on " << multiprocessors << " multiprocessors";
+      }
+    }
+  }
+}
+
 TEST_F(EngramLayerCuda, BothFormsOfTheWeightsGiveTheSameBits) {
   // Every code, and every scale that is allowed.
   const EngramProblem problem =
