@@ -41,11 +41,8 @@ __device__ inline const std::byte* weight_tile(const BlockProduct& product, int 
 
 // The rows of the tile of x from a token on; they lie in one token block.
 __device__ inline std::byte* x_tile(const BlockProduct& product, int token, int chunk) {
-  const int block_rows = PleTiles::block_rows(product.token_capacity);
-  const int token_block = token / block_rows;
-  const std::int64_t tile = std::int64_t{token_block} * product.tiles.chunk_count() + chunk;
-  return reinterpret_cast<std::byte*>(product.x) +
-         (tile * block_rows + token - token_block * block_rows) * kTileRowBytes;
+  const TokenRows rows(product.token_capacity, product.tiles.chunk_count(), token);
+  return reinterpret_cast<std::byte*>(product.x) + rows.begin + chunk * rows.chunk_bytes;
 }
 
 // The rows first, first + stride .. of count.

@@ -15,7 +15,7 @@
 // Both operands lie in tiles of chunks as in ple_tiles.hpp; a block begins at a whole chunk:
 //   weights  [weight block, chunk, panel, kPanelColumns rows, 128 B], columns in the same order
 //            within each 16; neighbouring panels are one copy
-//   x        [token block, block, chunk, block_rows, 128 B]
+//   x        see TokenRows; its chunks are those of all blocks
 
 namespace ple::kernels {
 
@@ -50,10 +50,7 @@ struct BlockTiles {
     return std::size_t(weight_block_count) * std::size_t(block_length()) * 2;
   }
   constexpr std::size_t x_bytes(std::int32_t token_capacity) const {
-    const std::int32_t rows = PleTiles::block_rows(token_capacity);
-    const std::int32_t token_blocks = (token_capacity + rows - 1) / rows;
-    return std::size_t(token_blocks) * std::size_t(chunk_count()) * std::size_t(rows) *
-           kTileRowBytes;
+    return TokenRows::bytes(token_capacity, chunk_count());
   }
 };
 

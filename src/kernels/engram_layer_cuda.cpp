@@ -17,11 +17,11 @@ struct Scratch {
     const PleTiles tiles(product_shape(shape));
     const auto count = static_cast<std::size_t>(tokens);
     Carver carver(base);
-    embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(tokens) / 2);
+    embeddings = carver.take<std::uint16_t>(TokenRows::bytes(tokens, tiles.chunk_count) / 2);
     values = carver.take<std::byte>(count * static_cast<std::size_t>(shape.hidden) *
                                     (rounding.rounds_product ? 2 : 4));
-    sums = carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count) *
-                                   static_cast<std::size_t>(kGroupSlices));
+    sums =
+        carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count * kGroupSlices));
     bytes = carver.used();
   }
 };

@@ -62,12 +62,6 @@ __device__ uint4 quantized_piece(uint4 elements) {
   return {out[0], out[1], out[2], out[3]};
 }
 
-// Where a token's embedding goes.
-struct EmbeddingTiles {
-  int chunk_count;
-  int block_rows;
-};
-
 // Piece of a token's embedding, of which slots are [column_count]; slot: of its first row.
 __device__ uint4 read_piece(const GatherEmbeddingsArgs& args, const SlotId* slots, SlotId slot,
                             int piece) {
@@ -83,14 +77,13 @@ __device__ uint4 read_piece(const GatherEmbeddingsArgs& args, const SlotId* slot
   return args.quantizes ? quantized_piece(elements) : elements;
 }
 
-__device__ void store_piece(const GatherEmbeddingsArgs& args, const EmbeddingTiles& tiles,
-                            std::int64_t token, int piece, uint4 elements) {
-  const std::int64_t block = token / tiles.block_rows;
-  const int row = static_cast<int>(token - block * tiles.block_rows);
-  const int chunk = piece / kPiecesPerChunk;
-  const std::int64_t tile_row = (block * tiles.chunk_count + chunk) * tiles.block_rows + row;
-  const int place = (piece % kPiecesPerChunk) ^ static_cast<int>(tile_row % 8);
-  reinterpret_cast<uint4*>(args.embeddings)[tile_row * kPiecesPerChunk + place] = elements;
+__device__ void store_piece(const GatherEmbeddingsArgs& args, int chunk_count, int token, int piece,
+                            uint4 elements) {
+  const TokenRows rows =
+      args.is_packed ? TokenRows::of_one() : TokenRows(args.token_capacity, chunk_count, token);
+  const std::int64_t at = rows.begin + piece / kPiecesPerChunk * rows.chunk_bytes;
+  const int place = (piece % kPiecesPerChunk) ^ static_cast<int>(at / kTileRowBytes % 8);
+  reinterpret_cast<uint4*>(reinterpret_cast<std::byte*>(args.embeddings) + at)[place] = elements;
 }
 
 __device__ int column_of(const GatherEmbeddingsArgs& args, int piece) {
@@ -107,8 +100,8 @@ __host__ __device__ bool is_copied(const GatherEmbeddingsArgs& args) {
 // The same piece of count tokens. What is only copied is asked for all at once, so that its latency
 // is paid once.
 template <int kTokens>
-__device__ void gather_pieces(const GatherEmbeddingsArgs& args, const EmbeddingTiles& tiles,
-                              std::int64_t first, int count, const SlotId* slots, int piece) {
+__device__ void gather_pieces(const GatherEmbeddingsArgs& args, int chunk_count, int first,
+                              int count, const SlotId* slots, int piece) {
   const int column = column_of(args, piece);
   const int k = piece * kPiece;
   if (kTokens > 1 && is_copied(args) && k < args.embed_dim) {
@@ -124,7 +117,7 @@ __device__ void gather_pieces(const GatherEmbeddingsArgs& args, const EmbeddingT
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
       if (t >= count || slots[t * args.column_count] == kNoTokenSlot) continue;
-      store_piece(args, tiles, first + t, piece, elements[t]);
+      store_piece(args, chunk_count, first + t, piece, elements[t]);
     }
     return;
   }
@@ -132,7 +125,7 @@ __device__ void gather_pieces(const GatherEmbeddingsArgs& args, const EmbeddingT
   for (int t = 0; t < count; ++t) {
     const SlotId* token_slots = slots + t * args.column_count;
     if (token_slots[0] == kNoTokenSlot) continue;
-    store_piece(args, tiles, first + t, piece,
+    store_piece(args, chunk_count, first + t, piece,
                 read_piece(args, token_slots, token_slots[column], piece));
   }
 }
@@ -142,7 +135,7 @@ __device__ void gather_pieces(const GatherEmbeddingsArgs& args, const EmbeddingT
 // for is a queue, so that kNoTokenSlot says which tokens there are, not a count.
 template <int kTokens>
 __global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
-    const __grid_constant__ GatherEmbeddingsArgs args, const EmbeddingTiles tiles) {
+    const __grid_constant__ GatherEmbeddingsArgs args, int chunk_count) {
   extern __shared__ SlotId slots[];  // [kTokens, column_count]
   start_next_kernel();
   const auto thread = static_cast<int>(threadIdx.x);
@@ -157,17 +150,16 @@ __global__ __launch_bounds__(kMaxGatherThreads) void gather_embeddings_kernel(
     args.copy.to[i] = args.copy.from[i];
   }
   __syncthreads();
-  const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
+  const int token_pieces = chunk_count * kPiecesPerChunk;
   for (int piece = thread; piece < token_pieces; piece += threads) {
-    gather_pieces<kTokens>(args, tiles, first, count, slots, piece);
+    gather_pieces<kTokens>(args, chunk_count, first, count, slots, piece);
   }
 }
 
 template <int kTokens>
 Status gather_by(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
-  const EmbeddingTiles tiles{(args.embed_dim + kChunk - 1) / kChunk,
-                             args.is_packed ? 1 : PleTiles::block_rows(args.token_capacity)};
-  const int token_pieces = tiles.chunk_count * kPiecesPerChunk;
+  const int chunk_count = (args.embed_dim + kChunk - 1) / kChunk;
+  const int token_pieces = chunk_count * kPiecesPerChunk;
   const int block_threads =
       std::clamp((token_pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kMinGatherThreads,
                  kMaxGatherThreads);
@@ -176,7 +168,7 @@ Status gather_by(const GatherEmbeddingsArgs& args, cudaStream_t stream) {
       .block_threads = block_threads,
       .shared_bytes = kTokens * static_cast<int>(sizeof(SlotId)) * args.column_count,
       .is_beside_product = true};
-  PLE_CUDA_TRY(launch(gather_embeddings_kernel<kTokens>, shape, stream, args, tiles));
+  PLE_CUDA_TRY(launch(gather_embeddings_kernel<kTokens>, shape, stream, args, chunk_count));
   return {};
 }
 

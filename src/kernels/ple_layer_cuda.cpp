@@ -48,7 +48,7 @@ struct Scratch {
     const auto streams = static_cast<std::size_t>(shape.stream_count);
     Carver carver(base);
     panel_tokens = panel_tokens_of(arithmetic, tokens);
-    embeddings = carver.take<std::uint16_t>(tiles.embedding_bytes(panel_tokens) / 2);
+    embeddings = carver.take<std::uint16_t>(TokenRows::bytes(panel_tokens, tiles.chunk_count) / 2);
     values =
         carver.take<std::byte>(count * hidden * static_cast<std::size_t>(value_bytes(arithmetic)));
     if (arithmetic == Arithmetic::reference) {
@@ -56,8 +56,8 @@ struct Scratch {
       panels = carver.take<PleStepCounts>(kMaxPanels);
     } else {
       sums.sums_per_group = sums_per_group(has_wgmma, tokens);
-      sums.data = carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count) *
-                                          static_cast<std::size_t>(sums.sums_per_group));
+      sums.data = carver.take<ColumnSums>(
+          count * static_cast<std::size_t>(tiles.group_count * sums.sums_per_group));
     }
     gates = carver.take<float>(count * 2 * streams);
     bytes = carver.used();

@@ -12,7 +12,8 @@
 // stands at piece p ^ (r % 8).
 //   projection  [chunk, group, kGroupColumns rows, 128 B]    group g < stream_count *
 //               groups_per_stream: keys of stream g / groups_per_stream; then the value groups
-//   embeddings  [block, chunk, block_rows, 128 B]; packed [chunk, 128 B] of one token, where r is
+//   embeddings  [block, chunk, rows of the block, 128 B], see TokenRows; packed [chunk, 128 B] of
+//   one token, where r is
 //               the chunk
 // In a group, within each 16 columns, row 8h + 2q + b holds column 4q + 2h + b: a thread of the
 // product then owns four neighbouring columns, and reads and writes them as one vector.
@@ -31,6 +32,30 @@ inline constexpr std::int32_t kSliceTileBytes = kSliceColumns * kTileRowBytes;
 inline constexpr std::int32_t kGroupTileBytes = kGroupColumns * kTileRowBytes;
 inline constexpr std::int32_t kMaxBlockRows = 128;
 
+// Where the rows of a step's tokens stand. A block has those of kMaxBlockRows tokens, the last one
+// of the tokens that are left, in whole eights.
+struct TokenRows {
+  std::int64_t begin = 0;        // the bytes ahead of a token's row in chunk 0
+  std::int64_t chunk_bytes = 0;  // from there to the next chunk's
+
+  constexpr TokenRows(std::int32_t token_capacity, std::int32_t chunk_count, std::int32_t token) {
+    const std::int32_t first = token / kMaxBlockRows * kMaxBlockRows;
+    const std::int32_t left = (token_capacity - first + 7) / 8 * 8;
+    chunk_bytes = std::int64_t{left < kMaxBlockRows ? left : kMaxBlockRows} * kTileRowBytes;
+    begin = (std::int64_t{first} * chunk_count + token - first) * kTileRowBytes;
+  }
+  // Packed: of one token, without rows between its chunks.
+  static constexpr TokenRows of_one() { return TokenRows(0, kTileRowBytes); }
+
+  static constexpr std::size_t bytes(std::int32_t token_capacity, std::int32_t chunk_count) {
+    return std::size_t(token_capacity + 7) / 8 * 8 * std::size_t(chunk_count) * kTileRowBytes;
+  }
+
+ private:
+  constexpr TokenRows(std::int64_t begin_, std::int64_t chunk_bytes_)
+      : begin(begin_), chunk_bytes(chunk_bytes_) {}
+};
+
 struct PleTiles {
   std::int32_t chunk_count = 0;
   std::int32_t groups_per_stream = 0;
@@ -48,16 +73,7 @@ struct PleTiles {
   std::size_t projection_bytes() const {
     return std::size_t(group_count) * std::size_t(chunk_count) * kGroupTileBytes;
   }
-  // Tokens of one block of embeddings in a step of token_capacity tokens.
-  static constexpr std::int32_t block_rows(std::int32_t token_capacity) {
-    const std::int32_t rows = (token_capacity + 7) / 8 * 8;
-    return rows < kMaxBlockRows ? rows : kMaxBlockRows;
-  }
-  std::size_t embedding_bytes(std::int32_t token_capacity) const {
-    const std::int32_t rows = block_rows(token_capacity);
-    const std::int32_t blocks = (token_capacity + rows - 1) / rows;
-    return std::size_t(blocks) * std::size_t(chunk_count) * std::size_t(rows) * kTileRowBytes;
-  }
+  constexpr std::int32_t key_group_count() const { return group_count - groups_per_stream; }
 };
 
 }  // namespace ple::kernels

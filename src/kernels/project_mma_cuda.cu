@@ -21,24 +21,22 @@ __global__ __launch_bounds__(kBlockThreads) void project_mma_kernel(
     const __grid_constant__ ProjectArgs args) {
   extern __shared__ __align__(128) std::byte stages[];
   const PleTiles tiles(args.shape);
-  const int block_rows = PleTiles::block_rows(args.token_capacity);
   const int group = args.group_begin + static_cast<int>(blockIdx.x);
   const int first_row = static_cast<int>(blockIdx.y) * kRows;
   wait_previous_kernel();
   start_next_kernel();
   const int token_count = args.counts->token_count;
   if (first_row >= token_count) return;
+  const TokenRows rows(args.token_capacity, tiles.chunk_count, first_row);
   const int row_count = min(kRows, (token_count - first_row + 7) / 8 * 8);
 
   const auto load_chunk = [&](int chunk) {
     if (chunk < tiles.chunk_count) {
       std::byte* stage = stages + chunk % kStages * kStageBytes;
-      const std::int64_t tile_row =
-          (std::int64_t{first_row / block_rows} * tiles.chunk_count + chunk) * block_rows +
-          first_row % block_rows;
-      copy_to_shared<kBlockThreads>(
-          stage, reinterpret_cast<const std::byte*>(args.embeddings) + tile_row * kTileRowBytes,
-          row_count * kTileRowBytes);
+      copy_to_shared<kBlockThreads>(stage,
+                                    reinterpret_cast<const std::byte*>(args.embeddings) +
+                                        rows.begin + chunk * rows.chunk_bytes,
+                                    row_count * kTileRowBytes);
       copy_to_shared<kBlockThreads>(
           stage + kRowBytes,
           reinterpret_cast<const std::byte*>(args.projection) + tiles.projection_at(chunk, group),

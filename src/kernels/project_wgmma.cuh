@@ -78,12 +78,9 @@ struct EmbeddingRows {
   const std::byte* from;
   std::int64_t chunk_bytes;
   __device__ EmbeddingRows(const ProjectArgs& args, const PleTiles& tiles, int row) {
-    const int block_rows = PleTiles::block_rows(args.token_capacity);
-    const int block = row / block_rows;
-    chunk_bytes = std::int64_t{block_rows} * kTileRowBytes;
-    from = reinterpret_cast<const std::byte*>(args.embeddings) +
-           block * tiles.chunk_count * chunk_bytes +
-           std::int64_t{row - block * block_rows} * kTileRowBytes;
+    const TokenRows rows(args.token_capacity, tiles.chunk_count, row);
+    chunk_bytes = rows.chunk_bytes;
+    from = reinterpret_cast<const std::byte*>(args.embeddings) + rows.begin;
   }
 };
 
