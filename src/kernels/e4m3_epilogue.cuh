@@ -83,8 +83,8 @@ class SliceEnd {
       : args_(args),
         place_(args.shape, tiles, slice),
         width_(args.shape.stream_count * args.shape.hidden),
-        sums_at_(slice_sums_at(tiles, slice)),
-        sums_stride_(tiles.group_count * kGroupSlices),
+        sums_at_(key_sums_at(tiles, slice)),
+        sums_stride_(sums_per_token(tiles, kGroupSlices)),
         first_(first_token + static_cast<int>(threadIdx.x) % kWarpThreads / kQuadThreads),
         token_count_(token_count) {}
 

@@ -20,8 +20,8 @@ struct Scratch {
     embeddings = carver.take<std::uint16_t>(TokenRows::bytes(tokens, tiles.chunk_count) / 2);
     values = carver.take<std::byte>(count * static_cast<std::size_t>(shape.hidden) *
                                     (rounding.rounds_product ? 2 : 4));
-    sums =
-        carver.take<ColumnSums>(count * static_cast<std::size_t>(tiles.group_count * kGroupSlices));
+    sums = carver.take<ColumnSums>(count *
+                                   static_cast<std::size_t>(sums_per_token(tiles, kGroupSlices)));
     bytes = carver.used();
   }
 };

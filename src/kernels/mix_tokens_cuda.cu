@@ -35,7 +35,7 @@ struct TapWeights {
   }
 };
 
-// What is made before the wait: else the compiler makes it where it is needed.
+// Makes the value here, before the wait; else the compiler makes it where it is needed.
 __device__ inline float made(float value) {
   asm volatile("" : "+f"(value));
   return value;

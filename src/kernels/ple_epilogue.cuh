@@ -11,9 +11,10 @@ namespace ple::kernels {
 inline constexpr int kQuadThreads = 4;
 inline constexpr int kSliceSums = kSliceColumns / 2;  // accumulators of a lane, two rows of four
 
+template <int kDistance = 1>
 __device__ inline float quad_sum(float value) {
-  value += __shfl_xor_sync(kWholeWarp, value, 1);
-  return value + __shfl_xor_sync(kWholeWarp, value, 2);
+  value += __shfl_xor_sync(kWholeWarp, value, kDistance);
+  return value + __shfl_xor_sync(kWholeWarp, value, 2 * kDistance);
 }
 
 // Written with fused operations, so that every form of the kernels rounds alike.
@@ -39,8 +40,10 @@ __device__ inline ColumnSums gate_sums(float4 k, float4 highway, float4 scale) {
 }
 __device__ inline ColumnSums value_sums(float4 v) { return {.dot = add_products(v, v, 0.0F)}; }
 
+template <int kDistance = 1>
 __device__ inline ColumnSums quad_sums(const ColumnSums& lane) {
-  return {quad_sum(lane.dot), quad_sum(lane.key), quad_sum(lane.highway)};
+  return {quad_sum<kDistance>(lane.dot), quad_sum<kDistance>(lane.key),
+          quad_sum<kDistance>(lane.highway)};
 }
 
 // As a tensor of T keeps it.
@@ -50,13 +53,31 @@ __device__ inline float4 stored(float4 v) {
   return {round_bf16(v.x), round_bf16(v.y), round_bf16(v.z), round_bf16(v.w)};
 }
 
+// at: in TokenSums::data.
 __device__ inline void store_sums(const TokenSums& sums, std::int64_t at, const ColumnSums& value) {
   *reinterpret_cast<float4*>(sums.data + at) = {value.dot, value.key, value.highway, 0.0F};
 }
-
-// Where the sums of a slice are among those of a token.
-__device__ inline int slice_sums_at(const PleTiles& tiles, int slice) {
-  return slice % kGroupSlices * tiles.group_count + slice / kGroupSlices;
+// Where those of a slice of keys are among those of a token.
+__device__ inline int key_sums_at(const PleTiles& tiles, int slice) {
+  return slice % kGroupSlices * tiles.key_group_count() + slice / kGroupSlices;
+}
+// Of a slice of values, counted from the first of these.
+__device__ inline void store_value_sum(const TokenSums& sums, const PleTiles& tiles,
+                                       std::int64_t token, int value_slice, float sum) {
+  auto* values = reinterpret_cast<float*>(sums.data + token * sums_per_token(tiles, kGroupSlices) +
+                                          tiles.key_group_count() * kGroupSlices);
+  values[value_slice % kGroupSlices * tiles.groups_per_stream + value_slice / kGroupSlices] = sum;
+}
+// Of a slice of either.
+__device__ inline void store_slice_sums(const TokenSums& sums, const PleTiles& tiles,
+                                        std::int64_t token, int slice, const ColumnSums& value) {
+  const int value_slice = slice - tiles.key_group_count() * kGroupSlices;
+  if (value_slice < 0) {
+    store_sums(sums, token * sums_per_token(tiles, kGroupSlices) + key_sums_at(tiles, slice),
+               value);
+  } else {
+    store_value_sum(sums, tiles, token, value_slice, value.dot);
+  }
 }
 
 // Four neighbouring columns of the product, with their bias. kPlain: there is none, and no keys are

@@ -57,7 +57,7 @@ struct Scratch {
     } else {
       sums.sums_per_group = sums_per_group(has_wgmma, tokens);
       sums.data = carver.take<ColumnSums>(
-          count * static_cast<std::size_t>(tiles.group_count * sums.sums_per_group));
+          count * static_cast<std::size_t>(sums_per_token(tiles, sums.sums_per_group)));
     }
     gates = carver.take<float>(count * 2 * streams);
     bytes = carver.used();
@@ -111,8 +111,7 @@ Status gather(const PanelSource& from, const Panel& panel, cudaStream_t stream) 
        .embed_dim = from.shape.embed_dim,
        .column_count = from.shape.column_count,
        .token_capacity = panel.token_capacity,
-       .is_packed =
-           panel.token_capacity == 1 && has_few_product(from.traits.has_wgmma(), from.shape, 1)},
+       .is_packed = has_packed_rows(from.traits.has_wgmma(), from.shape, panel.token_capacity)},
       stream);
 }
 
@@ -130,6 +129,7 @@ ProjectArgs project_args(const PanelSource& from, const Panel& panel) {
   args.keys = from.scratch.keys;
   args.sums = from.scratch.sums;
   args.token_capacity = panel.token_capacity;
+  args.is_packed = has_packed_rows(from.traits.has_wgmma(), from.shape, panel.token_capacity);
   args.group_end = PleTiles(from.shape).group_count;
   args.multiprocessor_count = from.traits.multiprocessor_count;
   return args;

@@ -50,11 +50,20 @@ struct ColumnSums {
 
 // What the product leaves of a token: sums of its groups, or, where the groups are split over
 // blocks, of their slices. A group's sum is that of its slices in order, whoever takes it. Lanes
-// read neighbouring groups.
+// read neighbouring groups. Those of values are of v^2 alone, and of their slices stand as floats.
 struct TokenSums {
-  ColumnSums* data = nullptr;       // [token_capacity, sums_per_group, group_count]
+  // Of each token [group_count]; or [kGroupSlices, key_group_count], then floats of the values
+  // [kGroupSlices, groups_per_stream].
+  ColumnSums* data = nullptr;
   std::int32_t sums_per_group = 1;  // or kGroupSlices
 };
+// How many ColumnSums a token takes.
+constexpr std::int32_t sums_per_token(const PleTiles& tiles, std::int32_t sums_per_group) {
+  constexpr std::int32_t kFloats = sizeof(ColumnSums) / sizeof(float);
+  if (sums_per_group == 1) return tiles.group_count;
+  return kGroupSlices * tiles.key_group_count() +
+         (kGroupSlices * tiles.groups_per_stream + kFloats - 1) / kFloats;
+}
 
 // Where the device has wgmma, steps up to kMaxSlicedTokens are split by slices over the
 // multiprocessors, and those up to kMaxSliceSumTokens into tiles of slices, not of groups.
@@ -80,19 +89,23 @@ struct ProjectArgs {
   std::uint16_t* keys = nullptr;        // [token_capacity, stream_count, hidden] bf16, in reference
   TokenSums sums;                       // not in reference
   std::int32_t token_capacity = 0;
+  bool is_packed = false;        // as in GatherEmbeddingsArgs
   std::int32_t group_begin = 0;  // the groups to compute
   std::int32_t group_end = 0;
   bool rounds_keys = false;  // to bf16 before their sums are taken
   std::int32_t multiprocessor_count = 0;
 };
 
-// Up to kFewProductTokens of embeddings of up to kFewProductChunks; they are packed where
-// token_capacity is 1. It leaves sums_per_group sums.
+// Up to kFewProductTokens of embeddings of up to kFewProductChunks; those of one are packed. It
+// leaves sums_per_group sums.
 inline constexpr std::int32_t kFewProductTokens = 8;
 inline constexpr std::int32_t kFewProductChunks = 40;
 constexpr bool has_few_product(bool has_wgmma, const PleShape& shape, std::int32_t token_capacity) {
   return has_wgmma && token_capacity <= kFewProductTokens &&
          PleTiles(shape).chunk_count <= kFewProductChunks;
+}
+constexpr bool has_packed_rows(bool has_wgmma, const PleShape& shape, std::int32_t token_capacity) {
+  return token_capacity == 1 && has_few_product(has_wgmma, shape, token_capacity);
 }
 Status project_few_wgmma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream);
 // The first up to kMaxSlicedTokens. They leave sums_per_group sums.

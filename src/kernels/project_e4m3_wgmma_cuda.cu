@@ -262,10 +262,10 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
   const int slices = (args.group_end - args.group_begin) * kGroupSlices;
   const int least = (slices + F::kSlices - 1) / F::kSlices;
   // One round where that is possible, and as even as can be. Few tokens wait for the memory alone,
-  // of whose rate every multiprocessor gets the same share: as many as the largest number of slices
-  // leaves with work.
+  // of whose rate every multiprocessor gets the same share: as few as the largest number of slices
+  // allows.
   int even = slices < args.multiprocessor_count ? slices : args.multiprocessor_count;
-  if (F::kTokens <= kMaxFewTokens) {
+  if constexpr (F::kTokens <= kMaxFewTokens) {
     const int most = (slices + even - 1) / even;
     even = (slices + most - 1) / most;
   }

@@ -18,9 +18,9 @@ constexpr int kMaxSlices = kConsumers * kConsumerSlices;
 constexpr int kConsumerThreads = kConsumers * kWarpgroupThreads;
 constexpr int kThreads = kConsumerThreads + kWarpThreads;
 constexpr int kReady = 1;  // the barrier behind which there are the others
-// Chunks of weights on their way in a block with a slice less than others: fewer than its ring has,
-// so that it does not end before them.
-constexpr int kShortFlight = 5;
+// Weights on their way in a block with a slice less than others: fewer than its ring has, so that
+// it does not end before them.
+constexpr int kShortFlightBytes = 5 * 6 * kSliceTileBytes;
 constexpr int kMaxStages = 18;
 constexpr int kSharedBytes = 224 * 1024;
 
@@ -125,7 +125,10 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, const Sh
                             std::int64_t{slices.begin} * kSliceTileBytes;
 #pragma unroll 1
     for (int chunk = 0; chunk < tiles.chunk_count; ++chunk, ++begun) {
-      if (begun == ring.stage_count) flight = is_short ? kShortFlight : ring.stage_count;
+      if (begun == ring.stage_count) {
+        flight = ring.stage_count;
+        if (is_short) flight = min(flight, kShortFlightBytes / ring.stage_bytes);
+      }
       if (begun >= ring.stage_count) barrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
 #pragma unroll 1
       for (; arrived <= begun - flight; ++arrived, arriving.advance(ring)) {
@@ -141,20 +144,20 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, const Sh
 }
 
 // Multiplies all chunks of the warpgroup's slices. It reads stages of kConsumerSlices slices; those
-// behind the block's are no columns.
+// behind the block's are nobody's.
 template <class F>
 __device__ void multiply(float (&sums)[4], const Shared& shared, const Ring& ring, int chunk_count,
                          Cursor& at) {
   const bool is_leader = threadIdx.x % kWarpgroupThreads == 0;
   const auto consumer = threadIdx.x / kWarpgroupThreads;
-  const std::uint32_t columns =
+  const std::uint32_t weights =
       operand_begin(shared_address(shared.stages) + consumer * kConsumerSlices * kSliceTileBytes);
   std::uint32_t tokens = operand_begin(shared_address(shared.rows));
   int previous_stage = -1;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunk_count; ++chunk, tokens += F::kChunkRowBytes >> 4) {
     barrier_wait(&shared.barriers->full[at.stage], at.parity);
-    const std::uint32_t stage = columns + at.stage * (ring.stage_bytes >> 4);
+    const std::uint32_t stage = weights + at.stage * (ring.stage_bytes >> 4);
     start_chunk<kFewProductTokens>(sums, stage, tokens, chunk == 0);
     wgmma_wait<1>();  // the chunk before this one has been read
     if (previous_stage >= 0 && is_leader) barrier_arrive(&shared.barriers->empty[previous_stage]);
@@ -176,22 +179,14 @@ class LanePlace {
     const float y = other(is_second() ? sums[2] : sums[3]);
     return is_second() ? float4{x, sums[1], y, sums[3]} : float4{sums[0], x, sums[2], y};
   }
-  // In the order of quad_sum.
-  __device__ static ColumnSums quad_sums(const ColumnSums& lane) {
-    return {sum(lane.dot), sum(lane.key), sum(lane.highway)};
-  }
+  static constexpr int kQuadDistance = kWarpThreads / kQuadThreads;
 
  private:
   static constexpr int kNeighbour = 4;
-  static constexpr int kQuadDistance = kWarpThreads / kQuadThreads;
 
   __device__ bool is_second() const { return lane_ % kQuadDistance >= kNeighbour; }
   __device__ static float other(float value) {
     return __shfl_xor_sync(kWholeWarp, value, kNeighbour);
-  }
-  __device__ static float sum(float value) {
-    value += __shfl_xor_sync(kWholeWarp, value, kQuadDistance);
-    return value + __shfl_xor_sync(kWholeWarp, value, 2 * kQuadDistance);
   }
 
   int lane_ = static_cast<int>(threadIdx.x) % kWarpThreads;
@@ -227,11 +222,10 @@ __device__ void consume(const ProjectArgs& args, const PleTiles& tiles, const Sh
     float sums[4];
     multiply<F>(sums, shared, ring, tiles.chunk_count, at);
     if (warp >= slices.count) continue;
-    const ColumnSums slice_sums = LanePlace::quad_sums(finish_slice<F::kPlain>(
+    const ColumnSums slice_sums = quad_sums<LanePlace::kQuadDistance>(finish_slice<F::kPlain>(
         args, place, lane.exchanged(sums), highway.value(), scale, token, is_token));
     if (!is_token || lane.quad_lane() != 0 || args.sums.data == nullptr) continue;
-    const std::int64_t first = std::int64_t{token} * tiles.group_count * kGroupSlices;
-    store_sums(args.sums, first + slice_sums_at(tiles, slice), slice_sums);
+    store_slice_sums(args.sums, tiles, token, slice, slice_sums);
   }
 }
 
@@ -268,23 +262,21 @@ __global__ __launch_bounds__(kThreads,
 template <class F>
 Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
   static_assert(F::reads_what_it_has());
-  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
-  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
-  const int tile_count = std::max(least, std::min(slices, args.multiprocessor_count));
-  const int blocks = std::min(tile_count, args.multiprocessor_count);
+  const SliceSplit split = SliceSplit::evenly(args, kMaxSlices);
+  const int blocks = std::min(split.tile_count(), args.multiprocessor_count);
   PLE_CUDA_TRY(cudaFuncSetAttribute(project_few_kernel<F>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
                      .block_threads = kThreads,
                      .shared_bytes = kSharedBytes,
                      .is_overlapped = is_overlapped};
-  PLE_CUDA_TRY(launch(project_few_kernel<F>, shape, stream, args, SliceSplit(args, tile_count)));
+  PLE_CUDA_TRY(launch(project_few_kernel<F>, shape, stream, args, split));
   return {};
 }
 
 template <bool kPlain>
 Status project_plain_or_not(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  return args.token_capacity == 1
+  return args.is_packed
              ? project_with<Form<1, kPlain>>(args, is_overlapped, stream)
              : project_with<Form<kFewProductTokens, kPlain>>(args, is_overlapped, stream);
 }

@@ -95,15 +95,15 @@ __device__ void finish_parked(const ProjectArgs& args, const PleTiles& tiles, st
   wait_copies<0>();
   meet<kWarpgroupThreads>(meeting);  // the scales are of other threads
   SlicePlace place(args.shape, tiles, slices.begin);
+  const bool leaves_sums = threadIdx.x % kQuadThreads == 0 && args.sums.data != nullptr;
   int i = 0;
   if constexpr (kPlain) {  // without a branch, so that the sums of both rows overlap
-    const int keys = args.shape.stream_count * tiles.groups_per_stream * kGroupSlices;
-    const std::int64_t stride = std::int64_t{tiles.group_count} * kGroupSlices;
-    const bool leaves_sums = threadIdx.x % kQuadThreads == 0;
+    const int keys = tiles.key_group_count() * kGroupSlices;
+    const std::int64_t stride = sums_per_token(tiles, kGroupSlices);
 #pragma unroll 1
     for (; i < min(slices.count, keys - slices.begin); ++i) {
       const float4 scale = parked.scale(i);
-      const std::int64_t at = slice_sums_at(tiles, slices.begin + i) + first_token * stride;
+      const std::int64_t at = key_sums_at(tiles, slices.begin + i) + first_token * stride;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float4 highway = place.is_inside() ? parked.highway(i, half) : float4{};
@@ -114,24 +114,36 @@ __device__ void finish_parked(const ProjectArgs& args, const PleTiles& tiles, st
       }
       place.advance();
     }
-  }
 #pragma unroll 1
-  for (; i < slices.count; ++i) {
-    const float4 scale = parked.scale(i);
+    for (; i < slices.count; ++i) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::int64_t token = first_token + 8 * half;
-      const bool is_token = token < token_count;
-      const ColumnSums slice_sums = quad_sums(finish_slice<kPlain>(
-          args, place, parked.sums(i, half), parked.highway(i, half), scale, token, is_token));
-      if (is_token && threadIdx.x % kQuadThreads == 0 && args.sums.data != nullptr) {
-        store_sums(
-            args.sums,
-            token * tiles.group_count * kGroupSlices + slice_sums_at(tiles, slices.begin + i),
-            slice_sums);
+      for (int half = 0; half < 2; ++half) {
+        const std::int64_t token = first_token + 8 * half;
+        const bool is_token = token < token_count;
+        const float sum =
+            quad_sum(finish_plain_values(args, place, parked.sums(i, half), token, is_token));
+        if (leaves_sums && is_token) {
+          store_value_sum(args.sums, tiles, token, slices.begin + i - keys, sum);
+        }
       }
+      place.advance();
     }
-    place.advance();
+  } else {
+#pragma unroll 1
+    for (; i < slices.count; ++i) {
+      const float4 scale = parked.scale(i);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const std::int64_t token = first_token + 8 * half;
+        const bool is_token = token < token_count;
+        const ColumnSums slice_sums = quad_sums(finish_slice<kPlain>(
+            args, place, parked.sums(i, half), parked.highway(i, half), scale, token, is_token));
+        if (leaves_sums && is_token) {
+          store_slice_sums(args.sums, tiles, token, slices.begin + i, slice_sums);
+        }
+      }
+      place.advance();
+    }
   }
 }
 

@@ -24,6 +24,7 @@ constexpr int kStageBytes = kRowBytes + kWeightBytes;
 constexpr int kStages = (kMaxSharedBytes - kTileAlignment) / kStageBytes;
 constexpr int kSharedBytes = kTileAlignment + kStages * kStageBytes;
 static_assert(kMaxSlicedTokens == kWarpgroupRows);
+static_assert(kRowBytes % kTileAlignment == 0 && kStageBytes % kTileAlignment == 0);
 
 // full is of the weights; the rows come later.
 struct Barriers : StageBarriers<kStages> {
@@ -85,8 +86,7 @@ class SliceCopies {
         bytes_(static_cast<std::uint32_t>(slices.count) * kSliceTileBytes) {}
 
   __device__ void start(std::byte* to, int chunk, std::uint64_t* barrier) const {
-    barrier_expect(barrier, bytes_);
-    barrier_arrive(barrier);
+    barrier_arrive_expecting(barrier, bytes_);
     bulk_copy(to, from_ + chunk * chunk_bytes_, bytes_, barrier);
   }
 
@@ -124,10 +124,10 @@ __device__ void produce(const ProjectArgs& args, const PleTiles& tiles, Barriers
         --early;
       }
       std::uint64_t* arrived = &barriers.rows[at.stage];
-      barrier_expect(arrived, row_bytes);
-      barrier_arrive(arrived);
-      if (row_bytes != 0)
+      barrier_arrive_expecting(arrived, row_bytes);
+      if (row_bytes != 0) {
         bulk_copy(stage, rows.from + chunk * rows.chunk_bytes, row_bytes, arrived);
+      }
       at.advance();
     }
   }
@@ -142,15 +142,7 @@ __device__ void multiply(float (&sums)[kMaxSlices * kSliceSums], Barriers& barri
     barrier_wait(&barriers.full[at.stage], at.parity);
     barrier_wait(&barriers.rows[at.stage], at.parity);
     const std::byte* stage = stages + at.stage * kStageBytes;
-    const std::uint64_t rows = operand(stage);
-    const std::uint64_t columns = operand(stage + kRowBytes);
-    wgmma_begin();
-#pragma unroll
-    for (int step = 0; step < kStepsPerChunk; ++step) {
-      wgmma<kColumns>(sums, rows + step * kOperandStep, columns + step * kOperandStep,
-                      chunk == 0 && step == 0);
-    }
-    wgmma_commit();
+    start_chunk<kColumns>(sums, stage, stage + kRowBytes, chunk == 0);
     wgmma_wait<1>();  // the chunk before this one has been read
     if (chunk > 0 && is_leader) barrier_arrive(&barriers.empty[previous_stage]);
     previous_stage = at.stage;
@@ -181,11 +173,10 @@ __device__ void finish_rows(const ProjectArgs& args, const PleTiles& tiles,
 #pragma unroll
   for (int i = 0; i < kMaxSlices; ++i) slice_sums[i] = quad_sums(slice_sums[i]);
   if (!is_token || threadIdx.x % kQuadThreads != 0 || args.sums.data == nullptr) return;
-  const std::int64_t first = std::int64_t{token} * tiles.group_count * kGroupSlices;
 #pragma unroll
   for (int i = 0; i < kMaxSlices; ++i) {
     if (i >= slices.count) break;
-    store_sums(args.sums, first + slice_sums_at(tiles, slices.begin + i), slice_sums[i]);
+    store_slice_sums(args.sums, tiles, token, slices.begin + i, slice_sums[i]);
   }
 }
 
@@ -240,18 +231,15 @@ __global__ __launch_bounds__(kThreads, 1) void project_sliced_kernel(
 
 template <bool kPlain>
 Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  const int slices = (args.group_end - args.group_begin) * kGroupSlices;
-  const int least = (slices + kMaxSlices - 1) / kMaxSlices;
-  const int tile_count = std::max(least, std::min(slices, args.multiprocessor_count));
-  const int blocks = std::min(tile_count, args.multiprocessor_count);
+  const SliceSplit split = SliceSplit::evenly(args, kMaxSlices);
+  const int blocks = std::min(split.tile_count(), args.multiprocessor_count);
   PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel<kPlain>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
                      .block_threads = kThreads,
                      .shared_bytes = kSharedBytes,
                      .is_overlapped = is_overlapped};
-  PLE_CUDA_TRY(
-      launch(project_sliced_kernel<kPlain>, shape, stream, args, SliceSplit(args, tile_count)));
+  PLE_CUDA_TRY(launch(project_sliced_kernel<kPlain>, shape, stream, args, split));
   return {};
 }
 

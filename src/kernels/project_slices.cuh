@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/project_wgmma.cuh"
 
 // What the products that split their weights by slices of 16 columns share.
@@ -16,16 +18,22 @@ inline bool is_plain(const ProjectArgs& args) {
   return args.arithmetic == Arithmetic::mixed && args.bias == nullptr && !args.rounds_keys;
 }
 
-// How tiles share the slices.
+// How tiles share the slices: each has up to `most`, and where that is possible every
+// multiprocessor has one.
 class SliceSplit {
  public:
+  __host__ static SliceSplit evenly(const ProjectArgs& args, int most) {
+    const int slices = (args.group_end - args.group_begin) * kGroupSlices;
+    const int least = (slices + most - 1) / most;
+    return {args, std::max(least, std::min(slices, args.multiprocessor_count))};
+  }
   __host__ __device__ SliceSplit(const ProjectArgs& args, int tile_count)
       : tile_count_(tile_count),
         begin_(args.group_begin * kGroupSlices),
         each_((args.group_end - args.group_begin) * kGroupSlices / tile_count),
         more_((args.group_end - args.group_begin) * kGroupSlices % tile_count) {}
 
-  __device__ int tile_count() const { return tile_count_; }
+  __host__ __device__ int tile_count() const { return tile_count_; }
   __device__ Slices of(int tile) const {
     return {begin_ + tile * each_ + min(tile, more_), each_ + (tile < more_ ? 1 : 0)};
   }
@@ -74,6 +82,17 @@ class SlicePlace {
   int in_stream_;
 };
 
+// Takes in one slice of values of one token in mixed arithmetic, without a bias; the lane's sum of
+// their squares. The padding's weights are zero.
+__device__ inline float finish_plain_values(const ProjectArgs& args, const SlicePlace& place,
+                                            float4 accumulators, std::int64_t token,
+                                            bool is_token) {
+  const float4 values = stored<std::uint16_t>(accumulators);
+  auto* row = static_cast<std::uint16_t*>(args.values) + token * args.shape.hidden;
+  if (is_token && place.is_inside()) store4(row + place.column(), values);
+  return add_products(values, values, 0.0F);
+}
+
 // Takes in one slice of one token. kPlain: in mixed arithmetic, without a bias or rounded keys,
 // which is known when the kernel is compiled, because the code is run once and must be fetched for
 // it.
@@ -85,10 +104,7 @@ __device__ inline ColumnSums finish_slice(const ProjectArgs& args, const SlicePl
     if (!place.is_value()) {
       return gate_sums(accumulators, place.is_inside() ? highway : float4{}, scale);
     }
-    const float4 values = stored<std::uint16_t>(accumulators);
-    auto* row = static_cast<std::uint16_t*>(args.values) + token * args.shape.hidden;
-    if (is_token && place.is_inside()) store4(row + place.column(), values);
-    return value_sums(values);  // the padding's weights are zero
+    return {.dot = finish_plain_values(args, place, accumulators, token, is_token)};
   }
   if (!place.is_inside()) return {};
   const float4 product = with_bias(args, place.stream(), place.column(), accumulators);

@@ -3,7 +3,7 @@
 #include "kernels/ple_epilogue.cuh"
 #include "kernels/wgmma.cuh"
 
-// What the two products on Hopper share: a ring of stages in shared memory that one producer thread
+// What the products on Hopper share: a ring of stages in shared memory that one producer thread
 // fills by bulk copies and consumer warpgroups multiply.
 
 namespace ple::kernels {

@@ -31,11 +31,10 @@ __global__ __launch_bounds__(kMaxBlockThreads) void rebuild_entries_kernel(
     if (args.arithmetic == Arithmetic::reference) q = q_from_values(args.shape, values, gamma);
   }
   if (args.arithmetic != Arithmetic::reference) {
-    const int first = args.shape.stream_count * tiles.groups_per_stream;
     float value = 0.0F;
     for (int group = static_cast<int>(threadIdx.x) % kWarpThreads; group < tiles.groups_per_stream;
          group += kWarpThreads) {
-      value += group_sums(args.sums, tiles, token, first + group).x;
+      value += value_sum(args.sums, tiles, token, group);
     }
     q = q_of(gamma * gamma * warp_sum(value), args.shape);
   }

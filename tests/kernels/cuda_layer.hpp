@@ -50,8 +50,9 @@ class CudaLayer {
     kernels::HighwayType highway_type = kernels::HighwayType::f32;
     kernels::OutputMode output_mode = kernels::OutputMode::delta;
     bool has_wgmma = true;
-    std::int32_t draft_count = 10;    // ring entries beyond the window, no fewer than it
-    std::int32_t token_capacity = 0;  // of a step; 0: the tokens of all sequences
+    std::int32_t draft_count = 10;          // ring entries beyond the window, no fewer than it
+    std::int32_t token_capacity = 0;        // of a step; 0: the tokens of all sequences
+    std::int32_t multiprocessor_count = 0;  // 0: the device's
   };
 
   // One sequence's part of a step: its next token_count tokens.
@@ -65,6 +66,9 @@ class CudaLayer {
     stream_ = CudaStream::create().value();
     traits_ = cuda_traits(0).value();
     if (!options.has_wgmma) traits_.compute_major = 8;
+    if (options.multiprocessor_count != 0) {
+      traits_.multiprocessor_count = options.multiprocessor_count;
+    }
     pack_weights();
     table_ = to_device(problem.table);
     ring_length_ = problem.shape.window() + options.draft_count;

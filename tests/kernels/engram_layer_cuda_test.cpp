@@ -74,6 +74,7 @@ double error_beside_roots(const std::vector<float>& actual, const std::vector<fl
   constexpr double kGateOfZero = 0.50025;
   constexpr double kNearZero = 1e-3;
   constexpr double kScoreRounding = 1e-5;
+  constexpr double kLeastScore = 1e-6;  // what the gate takes for a smaller one
   const auto norm_of = [hidden](const auto& element, std::size_t begin) {
     double sum = 0.0;
     for (std::size_t i = begin; i < begin + static_cast<std::size_t>(hidden); ++i) {
@@ -92,8 +93,11 @@ double error_beside_roots(const std::vector<float>& actual, const std::vector<fl
       const double gate = output / value;
       const double root = std::fabs(std::log(gate / (1.0 - gate)));
       if (root * root < kNearZero) {
-        const double rise = (std::sqrt(root * root + kScoreRounding) - root) / 4.0;
-        off = off < rise * value ? 0.0 : off - rise * value;
+        const double below = root * root - kScoreRounding;
+        const double root_below =
+            std::copysign(std::sqrt(std::max(std::fabs(below), kLeastScore)), below);
+        const double allowed = (root - root_below) / 4.0 * value;
+        off = off < allowed ? 0.0 : off - allowed;
       }
     }
     difference += off * off;
@@ -198,7 +202,7 @@ TEST_F(EngramLayerCuda, BitsOfATokenDoNotDependOnTheStepsAroundIt) {
   }
 }
 
-// Fewer multiprocessors: a thread block has more slices, of some warps two, or several tiles.
+// Fewer multiprocessors: a thread block has more slices, or several tiles.
 TEST_F(EngramLayerCuda, BitsDoNotDependOnTheMultiprocessors) {
   for (const std::int32_t columns : {5, 6}) {  // an odd number of chunks, an even one
     const EngramProblem problem =
