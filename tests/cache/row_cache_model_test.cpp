@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <ostream>
 #include <unordered_set>
 
 #include "cache/cache_support.hpp"
@@ -24,6 +25,8 @@ struct ModelCase {
   std::uint64_t slot_count;
   std::size_t ids_max;
   bool on_device;
+
+  friend std::ostream& operator<<(std::ostream& out, const ModelCase& c) { return out << c.name; }
 };
 
 constexpr std::array<ModelCase, 7> kCases = {{

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <tuple>
 
@@ -39,6 +40,8 @@ struct EngramCase {
   EngramShape shape;
   std::int32_t row_dim;
   std::int32_t token_count;
+
+  friend std::ostream& operator<<(std::ostream& out, const EngramCase& c) { return out << c.name; }
 };
 
 EngramShape engram_shape(std::int32_t hidden, std::int32_t stream_count, std::int32_t columns) {

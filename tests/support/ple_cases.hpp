@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct PleCase {
   std::int32_t row_dim = 0;
   std::vector<std::int32_t> sequence_lengths;
   bool has_bias = false;
+
+  friend std::ostream& operator<<(std::ostream& out, const PleCase& c) { return out << c.name; }
 };
 
 constexpr kernels::PleShape ple_shape(std::int32_t hidden, std::int32_t stream_count,

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -32,6 +33,8 @@ struct Way {
   const char* name;
   IoBackend backend;
   DirectIo direct;
+
+  friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
 };
 
 // What one batch of every row brought.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <ostream>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -19,6 +20,8 @@ struct Way {
   IoBackend backend;
   DirectIo direct;
   std::uint32_t block_bytes;
+
+  friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
 };
 
 class TableReadTest : public testing::TestWithParam<Way> {

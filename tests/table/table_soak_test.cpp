@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,8 @@ struct Way {
   const char* name;
   IoBackend backend;
   DirectIo direct;
+
+  friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
 };
 
 class TableSoakTest : public testing::TestWithParam<Way> {
