@@ -42,7 +42,7 @@ __device__ inline const std::byte* weight_tile(const BlockProduct& product, int 
 // The rows of the tile of x from a token on; they lie in one token block.
 __device__ inline std::byte* x_tile(const BlockProduct& product, int token, int chunk) {
   const TokenRows rows(product.token_capacity, product.tiles.chunk_count(), token);
-  return reinterpret_cast<std::byte*>(product.x) + rows.begin + chunk * rows.chunk_bytes;
+  return reinterpret_cast<std::byte*>(product.x) + rows.at(chunk);
 }
 
 // The rows first, first + stride .. of count.

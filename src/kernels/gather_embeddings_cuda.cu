@@ -81,7 +81,7 @@ __device__ void store_piece(const GatherEmbeddingsArgs& args, int chunk_count, i
                             uint4 elements) {
   const TokenRows rows =
       args.is_packed ? TokenRows::of_one() : TokenRows(args.token_capacity, chunk_count, token);
-  const std::int64_t at = rows.begin + piece / kPiecesPerChunk * rows.chunk_bytes;
+  const std::int64_t at = rows.at(piece / kPiecesPerChunk);
   const int place = (piece % kPiecesPerChunk) ^ static_cast<int>(at / kTileRowBytes % 8);
   reinterpret_cast<uint4*>(reinterpret_cast<std::byte*>(args.embeddings) + at)[place] = elements;
 }

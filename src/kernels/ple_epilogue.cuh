@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/device_math.cuh"
-#include "kernels/ple_stages_cuda.hpp"
+#include "kernels/token_sums.cuh"
 
 // The end of the product, for one token and one slice of columns: a quad of lanes holds the slice's
 // sums, lane q of the quad columns 4q .. 4q + 3.
@@ -51,33 +50,6 @@ template <class T>
 __device__ inline float4 stored(float4 v) {
   if constexpr (sizeof(T) == 4) return v;
   return {round_bf16(v.x), round_bf16(v.y), round_bf16(v.z), round_bf16(v.w)};
-}
-
-// at: in TokenSums::data.
-__device__ inline void store_sums(const TokenSums& sums, std::int64_t at, const ColumnSums& value) {
-  *reinterpret_cast<float4*>(sums.data + at) = {value.dot, value.key, value.highway, 0.0F};
-}
-// Where those of a slice of keys are among those of a token.
-__device__ inline int key_sums_at(const PleTiles& tiles, int slice) {
-  return slice % kGroupSlices * tiles.key_group_count() + slice / kGroupSlices;
-}
-// Of a slice of values, counted from the first of these.
-__device__ inline void store_value_sum(const TokenSums& sums, const PleTiles& tiles,
-                                       std::int64_t token, int value_slice, float sum) {
-  auto* values = reinterpret_cast<float*>(sums.data + token * sums_per_token(tiles, kGroupSlices) +
-                                          tiles.key_group_count() * kGroupSlices);
-  values[value_slice % kGroupSlices * tiles.groups_per_stream + value_slice / kGroupSlices] = sum;
-}
-// Of a slice of either.
-__device__ inline void store_slice_sums(const TokenSums& sums, const PleTiles& tiles,
-                                        std::int64_t token, int slice, const ColumnSums& value) {
-  const int value_slice = slice - tiles.key_group_count() * kGroupSlices;
-  if (value_slice < 0) {
-    store_sums(sums, token * sums_per_token(tiles, kGroupSlices) + key_sums_at(tiles, slice),
-               value);
-  } else {
-    store_value_sum(sums, tiles, token, value_slice, value.dot);
-  }
 }
 
 // Four neighbouring columns of the product, with their bias. kPlain: there is none, and no keys are

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/device_math.cuh"
-#include "kernels/ple_stages_cuda.hpp"
+#include "kernels/token_sums.cuh"
 
 // The gate of one token and stream (specification A.5, steps 4 to 10), by one warp.
 
@@ -51,47 +50,6 @@ __device__ inline float signed_gate_of_similarity(float s) {
 // The same with a sign of zero for a zero.
 __device__ inline float gate_of_similarity(float s) {
   return s == 0.0F ? 0.5F : signed_gate_of_similarity(s);
-}
-
-// The sums of one group of a token, which has kParts of them. Without a branch, so that
-// what a lane reads of several groups is on its way at once.
-template <int kParts>
-__device__ inline float4 group_sums(const TokenSums& sums, const PleTiles& tiles,
-                                    std::int64_t token, int group) {
-  const auto* parts =
-      reinterpret_cast<const float4*>(sums.data) + token * sums_per_token(tiles, kParts) + group;
-  if constexpr (kParts == 1) return parts[0];
-  float4 total{};  // of keys
-#pragma unroll
-  for (int i = 0; i < kParts; ++i) {
-    const float4 part = parts[i * tiles.key_group_count()];
-    total.x += part.x;
-    total.y += part.y;
-    total.z += part.z;
-  }
-  return total;
-}
-// That of one group of values.
-template <int kParts>
-__device__ inline float value_sum(const TokenSums& sums, const PleTiles& tiles, std::int64_t token,
-                                  int group) {
-  const int keys = tiles.key_group_count();
-  if constexpr (kParts == 1) {
-    return group_sums<1>(sums, tiles, token, keys + group).x;
-  } else {
-    const auto* parts = reinterpret_cast<const float*>(
-                            sums.data + token * sums_per_token(tiles, kParts) + kParts * keys) +
-                        group;
-    float total = 0.0F;
-#pragma unroll
-    for (int i = 0; i < kParts; ++i) total += parts[i * tiles.groups_per_stream];
-    return total;
-  }
-}
-__device__ inline float value_sum(const TokenSums& sums, const PleTiles& tiles, std::int64_t token,
-                                  int group) {
-  return sums.sums_per_group == 1 ? value_sum<1>(sums, tiles, token, group)
-                                  : value_sum<kGroupSlices>(sums, tiles, token, group);
 }
 
 // The sums of a token over kStreams streams from first on, by one warp; every lane has them.

@@ -259,7 +259,7 @@ Status ple_rebuild_ring_cuda(const PleRebuildCudaArgs& args, cudaStream_t stream
   const PanelSource from = source_of(args, step, scratch);
   PLE_TRY(for_each_panel(from, stream, [&](const Panel& panel) {
     ProjectArgs product = project_args(from, panel);
-    product.group_begin = args.shape.stream_count * PleTiles(args.shape).groups_per_stream;
+    product.group_begin = PleTiles(args.shape).key_group_count();
     return project(args.traits, product, stream);
   }));
   return rebuild_entries_cuda({.shape = args.shape,

@@ -12,9 +12,8 @@
 // stands at piece p ^ (r % 8).
 //   projection  [chunk, group, kGroupColumns rows, 128 B]    group g < stream_count *
 //               groups_per_stream: keys of stream g / groups_per_stream; then the value groups
-//   embeddings  [block, chunk, rows of the block, 128 B], see TokenRows; packed [chunk, 128 B] of
-//   one token, where r is
-//               the chunk
+//   embeddings  [block, chunk, rows of the block, 128 B], see TokenRows
+//   packed      [chunk, 128 B] of one token, where r is the chunk
 // In a group, within each 16 columns, row 8h + 2q + b holds column 4q + 2h + b: a thread of the
 // product then owns four neighbouring columns, and reads and writes them as one vector.
 
@@ -44,6 +43,9 @@ struct TokenRows {
     chunk_bytes = std::int64_t{left < kMaxBlockRows ? left : kMaxBlockRows} * kTileRowBytes;
     begin = (std::int64_t{first} * chunk_count + token - first) * kTileRowBytes;
   }
+  // The bytes ahead of the token's row in a chunk.
+  constexpr std::int64_t at(std::int32_t chunk) const { return begin + chunk * chunk_bytes; }
+
   // Packed: of one token, without rows between its chunks.
   static constexpr TokenRows of_one() { return TokenRows(0, kTileRowBytes); }
 

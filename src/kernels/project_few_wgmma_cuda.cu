@@ -18,8 +18,8 @@ constexpr int kMaxSlices = kConsumers * kConsumerSlices;
 constexpr int kConsumerThreads = kConsumers * kWarpgroupThreads;
 constexpr int kThreads = kConsumerThreads + kWarpThreads;
 constexpr int kReady = 1;  // the barrier behind which there are the others
-// Weights on their way in a block with a slice less than others: fewer than its ring has, so that
-// it does not end before them.
+// Weights on their way in a block with a slice less than others: five chunks of six slices, fewer
+// than its ring has, so that it does not end before them.
 constexpr int kShortFlightBytes = 5 * 6 * kSliceTileBytes;
 constexpr int kMaxStages = 18;
 constexpr int kSharedBytes = 224 * 1024;

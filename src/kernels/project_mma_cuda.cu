@@ -33,10 +33,9 @@ __global__ __launch_bounds__(kBlockThreads) void project_mma_kernel(
   const auto load_chunk = [&](int chunk) {
     if (chunk < tiles.chunk_count) {
       std::byte* stage = stages + chunk % kStages * kStageBytes;
-      copy_to_shared<kBlockThreads>(stage,
-                                    reinterpret_cast<const std::byte*>(args.embeddings) +
-                                        rows.begin + chunk * rows.chunk_bytes,
-                                    row_count * kTileRowBytes);
+      copy_to_shared<kBlockThreads>(
+          stage, reinterpret_cast<const std::byte*>(args.embeddings) + rows.at(chunk),
+          row_count * kTileRowBytes);
       copy_to_shared<kBlockThreads>(
           stage + kRowBytes,
           reinterpret_cast<const std::byte*>(args.projection) + tiles.projection_at(chunk, group),

@@ -147,19 +147,19 @@ TEST_P(PleLayerCuda, AStepCanBeRunAgain) {
 }
 
 // Of a step of entry_count tokens, which are within the window.
-void expect_rebuilt(CudaLayer::Options all_kept, std::int32_t entry_count) {
+void expect_rebuilt(CudaLayer::Options options, std::int32_t entry_count) {
   SCOPED_TRACE(testing::Message() << entry_count << " entries");
   Random random;
   const PleProblem problem =
       make_ple_problem(ple_shape(160, 4, 4, 4, 16), RowFormat::bf16, 40, random.bits());
   const auto sequences = make_sequences(problem, {entry_count}, random.bits());
-  all_kept.draft_count = problem.shape.window();
-  CudaLayer layer(problem, sequences, all_kept);
+  options.draft_count = problem.shape.window();
+  CudaLayer layer(problem, sequences, options);
   layer.step_rest();
   auto ring = to_host<std::byte>(layer.state(0).ring);
 
   const std::int64_t value_bytes =
-      kernels::PleRing::value_bytes(problem.shape, all_kept.arithmetic, layer.ring_length());
+      kernels::PleRing::value_bytes(problem.shape, options.arithmetic, layer.ring_length());
   const std::int32_t streams = problem.shape.stream_count;
   std::vector<float> gamma;
   for (std::int32_t entry = 0; entry < entry_count; ++entry) {
@@ -175,7 +175,7 @@ void expect_rebuilt(CudaLayer::Options all_kept, std::int32_t entry_count) {
   *step.counts = {entry_count, 0, {}};
   std::copy(sequences[0].slots.begin(), sequences[0].slots.end(), step.slots);
   expect_ok(kernels::ple_rebuild_ring_cuda({.shape = problem.shape,
-                                            .arithmetic = all_kept.arithmetic,
+                                            .arithmetic = options.arithmetic,
                                             .traits = layer.traits(),
                                             .weights = layer.weights(),
                                             .rows = layer.rows(),
