@@ -1,5 +1,5 @@
 # The front door. Every target sets up what it needs on a fresh Debian 12, and can be run again.
-.PHONY: help build test demo soak fuzz bench format
+.PHONY: help build test demo soak fuzz bench format setup-build setup-test
 
 help:
 	@echo "make build    the tool: build/release/bin/pleiades"
@@ -10,38 +10,34 @@ help:
 	@echo "make bench    the figures of docs/results on this machine"
 	@echo "make format   clang-format over the tree"
 
-build:
-	@tools/setup build
+build: setup-build
 	@cmake --preset release --log-level=WARNING
 	@cmake --build --preset release --target pleiades_tool
 
-test:
-	@tools/setup test
+test: setup-test
 	@tools/check
 
 demo: build
 	@tools/demo
 
-soak:
-	@tools/setup test
+soak: setup-test
 	@tools/soak $(or $(SOAK_SECONDS),600)
 
-fuzz:
-	@tools/setup test
+fuzz: setup-test
 	@tools/fuzz $(or $(FUZZ_SECONDS),600)
 
 bench: build
 	@tools/bench
 
-format:
-	@tools/setup test
+format: setup-test
 	@tools/format
 
-# Compilations are cached where ccache is installed, also across clones.
-ifneq ($(shell command -v ccache),)
-export CMAKE_C_COMPILER_LAUNCHER := ccache
-export CMAKE_CXX_COMPILER_LAUNCHER := ccache
-export CMAKE_CUDA_COMPILER_LAUNCHER := ccache
+setup-build setup-test: setup-%:
+	@tools/setup $*
+
+# Compilations are cached where ccache is installed (by now), also across clones.
+export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
+export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
+export CMAKE_CUDA_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
-endif
