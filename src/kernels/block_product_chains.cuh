@@ -81,8 +81,6 @@ struct StageAddresses {
 template <class F, class Family, class Plan>
 Status launch_chains(void (*kernel)(Family, Plan), const Family& family, const Plan& plan,
                      std::int32_t row_tiles, bool is_overlapped, cudaStream_t stream) {
-  PLE_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    plan.shared_bytes()));
   const int clusters = (family.tiles.slice_count() + F::kSlices - 1) / F::kSlices;
   const Launch shape{
       .grid = dim3(static_cast<unsigned>(clusters * F::kRanks), static_cast<unsigned>(row_tiles)),

@@ -163,8 +163,6 @@ Status block_product_with(const Family& family, int multiprocessor_count, bool i
   const int panel_tiles = family.tiles.panel_count() / F::kPanels;
   const int tiles = (family.token_capacity + kClusterRows - 1) / kClusterRows * panel_tiles;
   const int resident = multiprocessor_count / F::kRanks;
-  PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_many_kernel<F, Family>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
   const Launch shape{
       .grid = dim3(static_cast<unsigned>(F::kRanks * (tiles < resident ? tiles : resident))),
       .block_threads = F::kThreads,

@@ -67,8 +67,6 @@ __global__ __launch_bounds__(kMmaThreads, 2) void block_product_mma_kernel(
 template <class Family>
 Status block_product_mma_cuda(const Family& family, bool is_overlapped, cudaStream_t stream) {
   constexpr int kSharedBytes = kMmaStages * kMmaStageBytes;
-  PLE_CUDA_TRY(cudaFuncSetAttribute(block_product_mma_kernel<Family>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const int row_tiles = (family.token_capacity + kMmaRows - 1) / kMmaRows;
   const Launch shape{.grid = dim3(static_cast<unsigned>(family.tiles.panel_count()),
                                   static_cast<unsigned>(row_tiles)),

@@ -117,6 +117,22 @@ __device__ inline void wait_previous_kernel() {
 #endif
 }
 
+// Lets the kernel take all the shared memory of the present device, whatever it is launched with:
+// other threads may launch it with another size meanwhile.
+inline cudaError_t allow_shared_memory(const void* kernel) {
+  int device = 0;
+  int block_bytes = 0;
+  cudaFuncAttributes attributes{};
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+  const int dynamic_bytes = block_bytes - static_cast<int>(attributes.sharedSizeBytes);
+  if (error != cudaSuccess || attributes.maxDynamicSharedSizeBytes == dynamic_bytes) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_bytes);
+}
+
 struct Launch {
   dim3 grid;
   int block_threads = 0;
@@ -131,6 +147,10 @@ struct Launch {
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), const Launch& shape, cudaStream_t stream,
                    const Arguments&... arguments) {
+  if (shape.shared_bytes > 0) {
+    const cudaError_t error = allow_shared_memory(reinterpret_cast<const void*>(kernel));
+    if (error != cudaSuccess) return error;
+  }
   if (shape.is_beside_product) {
     const cudaError_t error = cudaFuncSetAttribute(
         kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);

@@ -244,8 +244,6 @@ Status mix_blocks_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t str
         std::clamp(ceil_div(args.token_capacity * part_blocks, args.multiprocessor_count), 1,
                    kMaxSharedBytes / token_bytes);
     const int shared_bytes = block_tokens * token_bytes;
-    PLE_CUDA_TRY(cudaFuncSetAttribute(mix_blocks_kernel<M>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const Launch shape{
         .grid = dim3(static_cast<unsigned>(part_blocks),
                      static_cast<unsigned>(ceil_div(args.token_capacity, block_tokens))),

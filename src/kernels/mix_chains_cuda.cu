@@ -211,8 +211,6 @@ Status mix_chains_cuda(const MixArgs& args, bool is_overlapped, cudaStream_t str
       ceil_div(args.token_capacity, args.shape.dilation * chain_tokens) * args.shape.dilation;
   return with_mode(args, [&]<class M>() -> Status {
     const int shared_bytes = threads * Chain<M>::kSharedBytes;
-    PLE_CUDA_TRY(cudaFuncSetAttribute(mix_chains_kernel<M>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const Launch shape{
         .grid = dim3(static_cast<unsigned>(channel_blocks), static_cast<unsigned>(chains)),
         .block_threads = threads,

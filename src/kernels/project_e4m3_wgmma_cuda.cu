@@ -273,8 +273,6 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
   const int token_tiles = (args.token_capacity + F::kTokens - 1) / F::kTokens;
   const int tiles = (slice_tiles + F::kBlocks - 1) / F::kBlocks * token_tiles;
   const int resident = args.multiprocessor_count / F::kBlocks;
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_e4m3_kernel<F>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
   const Launch shape{
       .grid = dim3(static_cast<unsigned>(F::kBlocks * (tiles < resident ? tiles : resident))),
       .block_threads = F::kThreads,

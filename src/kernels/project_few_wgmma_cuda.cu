@@ -264,8 +264,6 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
   static_assert(F::reads_what_it_has());
   const SliceSplit split = SliceSplit::evenly(args, kMaxSlices);
   const int blocks = std::min(split.tile_count(), args.multiprocessor_count);
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_few_kernel<F>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
                      .block_threads = kThreads,
                      .shared_bytes = kSharedBytes,

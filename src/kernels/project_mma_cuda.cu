@@ -62,8 +62,6 @@ __global__ __launch_bounds__(kBlockThreads) void project_mma_kernel(
 }  // namespace
 
 Status project_mma_cuda(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_mma_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    kSharedBytes));
   const int row_tiles = (args.token_capacity + kRows - 1) / kRows;
   const Launch shape{.grid = dim3(static_cast<unsigned>(args.group_end - args.group_begin),
                                   static_cast<unsigned>(row_tiles)),

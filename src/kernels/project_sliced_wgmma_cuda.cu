@@ -233,8 +233,6 @@ template <bool kPlain>
 Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t stream) {
   const SliceSplit split = SliceSplit::evenly(args, kMaxSlices);
   const int blocks = std::min(split.tile_count(), args.multiprocessor_count);
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_sliced_kernel<kPlain>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const Launch shape{.grid = dim3(static_cast<unsigned>(blocks)),
                      .block_threads = kThreads,
                      .shared_bytes = kSharedBytes,

@@ -313,8 +313,6 @@ Status project_with(const ProjectArgs& args, bool is_overlapped, cudaStream_t st
   const int column_tiles = (slices + F::kSlices - 1) / F::kSlices;
   const int tiles = (args.token_capacity + kClusterRows - 1) / kClusterRows * column_tiles;
   const int resident = args.multiprocessor_count / F::kBlocks;
-  PLE_CUDA_TRY(cudaFuncSetAttribute(project_tiled_kernel<F>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, F::kSharedBytes));
   const Launch shape{
       .grid = dim3(static_cast<unsigned>(F::kBlocks * (tiles < resident ? tiles : resident))),
       .block_threads = kThreads,

@@ -154,6 +154,26 @@ class CudaLayer {
     return {};
   }
 
+  // The same without a graph, kernel by kernel.
+  Status enqueue(const std::byte* pinned_step) {
+    return kernels::ple_layer_cuda({.shape = problem_.shape,
+                                    .arithmetic = options_.arithmetic,
+                                    .highway_type = options_.highway_type,
+                                    .output_mode = options_.output_mode,
+                                    .traits = traits_,
+                                    .weights = weights(),
+                                    .rows = rows(),
+                                    .step = block_copy_.data(),
+                                    .pinned_step = pinned_step,
+                                    .highway = highway_.data(),
+                                    .output = highway_.data(),
+                                    .scratch = scratch_.data(),
+                                    .ring_length = ring_length_,
+                                    .token_capacity = capacity_,
+                                    .span_capacity = span_capacity()},
+                                   stream_.get());
+  }
+
   struct State {
     DeviceBuffer ring;
     std::int64_t position = 0;
@@ -232,22 +252,7 @@ class CudaLayer {
   cudaGraphExec_t captured(const std::byte* pinned_step) {
     cudaGraph_t graph = nullptr;
     EXPECT_CUDA(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
-    expect_ok(kernels::ple_layer_cuda({.shape = problem_.shape,
-                                       .arithmetic = options_.arithmetic,
-                                       .highway_type = options_.highway_type,
-                                       .output_mode = options_.output_mode,
-                                       .traits = traits_,
-                                       .weights = weights(),
-                                       .rows = rows(),
-                                       .step = block_copy_.data(),
-                                       .pinned_step = pinned_step,
-                                       .highway = highway_.data(),
-                                       .output = highway_.data(),
-                                       .scratch = scratch_.data(),
-                                       .ring_length = ring_length_,
-                                       .token_capacity = capacity_,
-                                       .span_capacity = span_capacity()},
-                                      stream_.get()));
+    expect_ok(enqueue(pinned_step));
     EXPECT_CUDA(cudaStreamEndCapture(stream_.get(), &graph));
     cudaGraphExec_t exec = nullptr;
     EXPECT_CUDA(cudaGraphInstantiate(&exec, graph, 0));

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -151,7 +153,7 @@ void expect_rebuilt(CudaLayer::Options options, std::int32_t entry_count) {
   SCOPED_TRACE(testing::Message() << entry_count << " entries");
   Random random;
   const PleProblem problem =
-      make_ple_problem(ple_shape(160, 4, 4, 4, 16), RowFormat::bf16, 40, random.bits());
+      make_ple_problem(ple_shape(160, 4, 4, 4, 100), RowFormat::bf16, 40, random.bits());
   const auto sequences = make_sequences(problem, {entry_count}, random.bits());
   options.draft_count = problem.shape.window();
   CudaLayer layer(problem, sequences, options);
@@ -191,7 +193,9 @@ void expect_rebuilt(CudaLayer::Options options, std::int32_t entry_count) {
 }
 
 TEST_P(PleLayerCuda, RebuiltRingEntriesHaveTheBitsOfTheStep) {
-  for (const std::int32_t entry_count : {1, 8, 33, 40}) expect_rebuilt(options(), entry_count);
+  for (const std::int32_t entry_count : {1, 8, 33, 40, 70, 300}) {
+    expect_rebuilt(options(), entry_count);
+  }
 }
 
 // Fewer multiprocessors: a thread block has more slices, or several tiles.
@@ -211,6 +215,28 @@ TEST_P(PleLayerCuda, BitsDoNotDependOnTheMultiprocessors) {
           << token_count << " tokens on " << multiprocessors << " multiprocessors";
     }
   }
+}
+
+// On fewer multiprocessors a thread block takes more tokens, and memory for them.
+TEST_P(PleLayerCuda, ThreadsLaunchAKernelWithDifferentSharedMemory) {
+  constexpr int kLaunches = 2000;
+  Random random;
+  const PleProblem problem = make_ple_problem(kShape, RowFormat::bf16, 160, random.bits());
+  const auto sequences = make_sequences(problem, {64}, random.bits());
+  const auto launch_often = [&](CudaLayer& layer) {
+    for (int i = 0; i < kLaunches; ++i) ASSERT_NO_FATAL_FAILURE(expect_ok(layer.enqueue(nullptr)));
+    expect_ok(layer.stream().synchronize());
+  };
+  std::vector<std::unique_ptr<CudaLayer>> layers;
+  for (const std::int32_t multiprocessors : {4, 8}) {
+    CudaLayer::Options fewer = options();
+    fewer.multiprocessor_count = multiprocessors;
+    layers.push_back(std::make_unique<CudaLayer>(problem, sequences, fewer));
+    layers.back()->step_rest();
+  }
+  std::thread other([&] { launch_often(*layers[0]); });
+  launch_often(*layers[1]);
+  other.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PleLayerCuda,
