@@ -48,7 +48,7 @@ Result<StagedSpan> Timeline::stage(std::span<const TokenId> tokens) {
   const std::int32_t reached =
       span.token_count > span.write_count ? span.write_count : ring.valid + span.write_count;
   staged_[staged_count_] = {
-      span, {wrap(std::int64_t{span.cursor} + span.write_count), std::min(reached, ring_length())}};
+      {wrap(std::int64_t{span.cursor} + span.write_count), std::min(reached, ring_length())}, span};
   drop_old_tokens();
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   ++staged_count_;

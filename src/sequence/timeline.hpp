@@ -98,12 +98,12 @@ class Timeline {
     std::int32_t valid = 0;   // positions right before that it still holds
   };
   struct Stretch {
-    StagedSpan span;
     Ring ring_after;  // all of its tokens
+    StagedSpan span;
   };
 
-  // What a commit touches lies together.
-  std::int64_t position_ = 0;
+  // What commit_oldest touches lies in one line of the processor's cache.
+  alignas(64) std::int64_t position_ = 0;
   Ring ring_;
   std::size_t committed_count_ = 0;  // of tokens_
   std::size_t staged_count_ = 0;
