@@ -41,3 +41,5 @@ export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CMAKE_CUDA_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
+# Python sets LC_CTYPE for what it starts; objects do not depend on it.
+export CCACHE_SLOPPINESS := locale
