@@ -35,10 +35,10 @@ format: setup-test
 setup-build setup-test: setup-%:
 	@tools/setup $*
 
-# Compilations are cached where ccache is installed (by now), also across clones.
-export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
-export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
-export CMAKE_CUDA_COMPILER_LAUNCHER = $(shell command -v ccache)
+# Compilations are cached where ccache is installed by then, also across clones.
+export CMAKE_C_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+export CMAKE_CUDA_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 # Python sets LC_CTYPE for what it starts; objects do not depend on it.
