@@ -117,8 +117,8 @@ __device__ inline void wait_previous_kernel() {
 #endif
 }
 
-// Lets the kernel take all the shared memory of the present device, whatever it is launched with:
-// other threads may launch it with another size meanwhile.
+// Lets the kernel take all the shared memory that the current device has for a block. Not what one
+// launch takes: another thread may be launching it with more.
 inline cudaError_t allow_shared_memory(const void* kernel) {
   int device = 0;
   int block_bytes = 0;

@@ -154,7 +154,7 @@ class CudaLayer {
     return {};
   }
 
-  // The same without a graph, kernel by kernel.
+  // Enqueues the kernels of a step; null: of the step whose block is on the device.
   Status enqueue(const std::byte* pinned_step) {
     return kernels::ple_layer_cuda({.shape = problem_.shape,
                                     .arithmetic = options_.arithmetic,
